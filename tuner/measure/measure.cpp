@@ -253,8 +253,7 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
     for (std::size_t i = 0; i < left.size(); ++i) {
       const std::size_t who = left[static_cast<std::size_t>(
           turn_of(static_cast<int>(i), round_of_these, static_cast<int>(left.size())))];
-      if (admission.interrupted())
-        settle(contenders[who], cursor, first[who], options.settle_ns);
+      if (admission.interrupted()) settle(contenders[who], cursor, first[who], options.settle_ns);
       if (first[who] < options.lead_in_below_ns) contenders[who](cursor++, 1);
       const double ns = timed(contenders[who], cursor, samples[who].batch);
       spent += ns;

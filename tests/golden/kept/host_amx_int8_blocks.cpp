@@ -108,6 +108,11 @@ static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
   const auto place = [&](i64 at, int row) {
     return to + part_row(at / kStep, 0, kHeight, row) * kTileBytes;
   };
+  if (k <= kStep) {
+    for (int r = 0; r < kHeight; ++r)
+      store(place(0, r), r < height ? load_units<kLanes>(from + r * ld, k) : UnitVec(Unit(0)));
+    return;
+  }
   // Rows are often pages apart: each visit reads several lines.
   constexpr int kTogether = 8 * kStep;
   for (i64 some = 0; some < k; some += kTogether)
@@ -160,9 +165,12 @@ KILN_INLINE i64 bytes_of_left(const KilnArgs& args) {
   const i64 k = keeps_left(args) ? args.k : smaller(args.division.kc, args.k);
   return round_up(rows, kHeight) / kHeight * strip_bytes(k);
 }
-/// Panels over all of k, block after block of k.
+/// Whether several blocks of rows read the panels, so that those over all of k are kept, block
+/// after block of k.
+KILN_INLINE bool keeps_right(const KilnArgs& args) { return left_rows(args) > args.division.mc; }
 KILN_INLINE i64 bytes_of_right(const KilnArgs& args) {
-  return kParts * panels_units(smaller(args.division.nc, right_columns(args)), args.k) *
+  const i64 k = keeps_right(args) ? args.k : smaller(args.division.kc, args.k);
+  return kParts * panels_units(smaller(args.division.nc, right_columns(args)), k) *
          i64(sizeof(Unit));
 }
 /// Accumulators of a block of rows and columns.
@@ -238,7 +246,8 @@ static void multiply(const KilnArgs& args, const Memory& memory, const Output& o
       const i64 height = smaller(mc, lefts.end - i0);
       for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
         const i64 k = smaller(kc, ks.end - k0);
-        Unit* panels = memory.right + kParts * panels_units(width, k0 - ks.begin);
+        Unit* panels =
+            memory.right + (keeps_right(args) ? kParts * panels_units(width, k0 - ks.begin) : 0);
         if (i0 == lefts.begin) pack_right(panels, args, k0, j0, width, k);
         for (i64 i = i0; i < i0 + height; i += kHeight) {
           const i64 strip = (keep ? i - lefts.begin : i - i0) / kHeight;
