@@ -120,6 +120,40 @@ TEST(Measure, KeepsDisturbedSamplesRatherThanNone) {
   EXPECT_FALSE(samples.gated);
 }
 
+TEST(Measure, UntimedCallsFollowAPauseAndTheGate) {
+  int calls = 0, asked = 0;
+  MeasureOptions options{.samples = 8, .settle_ns = 0.5e6};
+  options.gate = [&] {
+    ++asked;
+    return true;
+  };
+  const Calls some = calls_over(1, [&](int) {
+    ++calls;
+    spend(100e3);
+  });
+  EXPECT_EQ(measure(some, options).ns.size(), 8u);
+  EXPECT_EQ(asked, 1) << "8 samples of 0.1 ms are fewer than lie between two questions";
+  EXPECT_GE(calls, 1 + 8 + 4) << "one of them long enough for several is no fault";
+  calls = asked = 0;
+  const auto samples = race({some, some}, options);
+  EXPECT_EQ(samples[0].ns.size(), samples[1].ns.size());
+  EXPECT_GE(samples[0].ns.size(), 8u);
+  EXPECT_GE(calls, 2 + 16 + 4);
+}
+
+TEST(Measure, LongCallsNeedNone) {
+  int calls = 0;
+  const Calls some = calls_over(1, [&](int) {
+    ++calls;
+    spend(400e3);
+  });
+  measure(some, {.samples = 3, .settle_ns = 0.3e6});
+  EXPECT_EQ(calls, 1 + 3);
+  calls = 0;
+  race({some, some}, {.samples = 3, .settle_ns = 0.3e6});
+  EXPECT_EQ(calls, 2 + 6);
+}
+
 TEST(Race, InterleavesAndSharesTheWalkThroughTheSets) {
   constexpr int kSets = 1000;
   std::vector<std::pair<int, int>> order;  // who, set

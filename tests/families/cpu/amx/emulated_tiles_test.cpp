@@ -94,6 +94,23 @@ TEST_P(EmulatedTiles, AreRightForGroupsOfK) {
   }
   EXPECT_GE(kernels, 1);
 }
+
+// Rows of a narrow D without gaps are finished as one.
+TEST(EmulatedTilesOfFewColumns, AreRight) {
+  if (!runs_the_rest()) GTEST_SKIP() << kNeeds;
+  const DeviceCaps device = cpu_caps_named("amx").value();
+  for (const DType dtype : {bf16, s8})
+    for (const int n : {1, 5, 8, 9})
+      for (const bool gap : {false, true}) {
+        Gemm gemm = Gemm::row_major(77, n, 21, dtype);
+        gemm.d.ld = gemm.c.ld = n + gap;
+        if (n == 8) gemm.epilogue = {.bias = Bias::per_column, .activation = Activation::relu};
+        HostAmx config{.mt = 2, .nt = 1, .kc = 64, .nc = 16, .mc = 32};
+        config.any_epilogue = n == 8;
+        ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "") << text(gemm);
+        expect_right(gemm, device, config);
+      }
+}
 INSTANTIATE_TEST_SUITE_P(Seeds, EmulatedTiles, testing::Range(1, 6));
 
 }  // namespace kiln::emulated_tiles_test
