@@ -76,8 +76,8 @@ struct MeasureOptions {
   int heat = 10;
 };
 
-/// What `settle_ns` should be for problems on so many sets of operands: those of one set stay in the
-/// caches that keep their clock.
+/// What `settle_ns` should be for problems on so many sets of operands: those of one set stay in
+/// the caches that keep their clock.
 constexpr double settle_ns(int sets) { return sets > 1 ? 1.5e6 : 0; }
 
 /// Samples of one contender, in nanoseconds per call.

@@ -41,11 +41,10 @@ class HostContender final : public Contender {
  public:
   HostContender(Calls calls, Timed& on)
       : calls_(std::move(calls)),
-        sampler_(calls_,
-                 {.sample_ns = kScreenSampleNs,
-                  .gate = on.gate,
-                  .next_set = &on.next_set,
-                  .settle_ns = settle_ns(on.sets.count())}) {}
+        sampler_(calls_, {.sample_ns = kScreenSampleNs,
+                          .gate = on.gate,
+                          .next_set = &on.next_set,
+                          .settle_ns = settle_ns(on.sets.count())}) {}
   Verdict take(int total, double budget_ns, Contender* other) override {
     sampler_.take(total, budget_ns,
                   other != nullptr ? &static_cast<HostContender*>(other)->sampler_ : nullptr);
