@@ -132,13 +132,13 @@ TEST(Measure, UntimedCallsFollowAPauseAndTheGate) {
     spend(100e3);
   });
   EXPECT_EQ(measure(some, options).ns.size(), 8u);
-  EXPECT_EQ(asked, 1) << "8 samples of 0.1 ms are fewer than lie between two questions";
-  EXPECT_GE(calls, 1 + 8 + 4) << "one of them long enough for several is no fault";
-  calls = asked = 0;
+  EXPECT_GE(asked, 1);
+  EXPECT_GE(calls, 1 + 8 + 1) << "a call that is interrupted may last for all of them";
+  calls = 0;
   const auto samples = race({some, some}, options);
-  EXPECT_EQ(samples[0].ns.size(), samples[1].ns.size());
-  EXPECT_GE(samples[0].ns.size(), 8u);
-  EXPECT_GE(calls, 2 + 16 + 4);
+  EXPECT_EQ(samples[0].ns.size(), 8u);
+  EXPECT_EQ(samples[1].ns.size(), 8u);
+  EXPECT_GE(calls, 2 + 16 + 1);
 }
 
 TEST(Measure, LongCallsNeedNone) {

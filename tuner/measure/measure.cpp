@@ -82,8 +82,9 @@ class Admission {
 
   void flush() {
     if (pending_.empty()) return;
-    interrupted_ = true;
-    const bool clean = !gate_ || open_ || gate_();
+    const bool asks = gate_ && !open_;
+    interrupted_ = interrupted_ || asks;
+    const bool clean = !asks || gate_();
     for (auto& [to, ns] : pending_) {
       if (clean) {
         to->ns.push_back(ns);
@@ -239,11 +240,7 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
   int round_of_these = 0;
   for (int round = 0; !complete(); ++round, ++round_of_these) {
     if (round >= options.min_samples && spent >= options.budget_ns) break;
-    if (round > refusals_allowed(options.samples)) {
-      admission.flush();
-      if (complete()) break;
-      admission.give_up();
-    }
+    if (round > refusals_allowed(options.samples)) admission.give_up();
     if (round_of_these >= options.heat && options.last > 0 &&
         static_cast<int>(left.size()) > options.last) {
       admission.flush();
@@ -259,7 +256,7 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
       spent += ns;
       admission.add(samples[who], ns / static_cast<double>(samples[who].batch), ns);
     }
-    if (options.settle_ns == 0) admission.flush();
+    if (options.settle_ns == 0 || round + 1 >= options.samples) admission.flush();
     if (!stop) continue;
     std::vector<Samples> theirs;
     for (const std::size_t who : left) theirs.push_back(samples[who]);

@@ -110,7 +110,7 @@ static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
   const i64 row_bytes = round_up(k, kStep) * i64(sizeof(Left));
   //% end
   //% if left_k_major && blocked
-  if (k <= kStep) {
+  if (0 < k && k <= kStep) {
     for (int r = 0; r < kHeight; ++r)
       store(place(0, r), r < height ? load_units<kLanes>(from + r * ld, k) : UnitVec(Unit(0)));
     return;

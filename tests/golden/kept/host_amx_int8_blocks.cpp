@@ -108,7 +108,7 @@ static void copy_left(char* to, const Left* from, i64 ld, int height, i64 k) {
   const auto place = [&](i64 at, int row) {
     return to + part_row(at / kStep, 0, kHeight, row) * kTileBytes;
   };
-  if (k <= kStep) {
+  if (0 < k && k <= kStep) {
     for (int r = 0; r < kHeight; ++r)
       store(place(0, r), r < height ? load_units<kLanes>(from + r * ld, k) : UnitVec(Unit(0)));
     return;

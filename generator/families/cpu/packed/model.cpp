@@ -184,10 +184,11 @@ double waiting_for_b_ns(const Share& s) {
   return waits ? 1.2 * read_b_ns(s) : 0;
 }
 
-/// More rows of D that are written side by side have more lines on their way, until these leave L1
-/// before the next tile's columns fill them (843×369×4 fp32, Xeon: 4 rows 163 us, 9 rows 150, 27
-/// rows 134, 100 rows 115, 240 rows 160, 500 rows 200 to 700). Where rows are pages apart, every
-/// tile down the columns is on other pages than the last (measured at k = 16: 20 to 30 %).
+/// By how much longer a line of D takes than its bytes from where D lies. More rows that are
+/// written side by side have more lines on their way, until these leave L1 before the next tile's
+/// columns fill them (843×369×4 fp32, Xeon: 4 rows 163 us, 9 rows 150, 27 rows 134, 100 rows 115,
+/// 240 rows 160, 500 rows 200 to 700). Where rows are pages apart, every tile down the columns is
+/// on other pages than the last (measured at k = 16: 20 to 30 %).
 double lines_of_d(const Share& s) {
   const Matrix& d = s.p.gemm.d;
   const bool by_rows = s.h.inner == Inner::rows;
