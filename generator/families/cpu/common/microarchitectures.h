@@ -63,6 +63,10 @@ struct Microarchitecture {
   /// Of a piece of a panel of packed weights, in memory: some 100 more than if the panel went on,
   /// 30 to 50 with prefetch (4×1024×4096 bf16, 8 and 32 KiB a piece).
   double piece_ns = 100;
+  /// Of D, where it is not found in cache: of each piece of a row that is written in one go, and of
+  /// each line that is streamed where rows begin within lines, since the ends of such pieces are
+  /// stored as usual, between the streamed ones.
+  double run_ns = 0, mixed_line_ns = 0;
 
   constexpr const VectorRates& of(Isa isa) const {
     return isa == Isa::portable ? portable : isa == Isa::avx2 ? avx2 : avx512;
@@ -91,17 +95,27 @@ inline constexpr std::array<Microarchitecture, 7> kMicroarchitectures{{
     {.name = "Zen 5",
      .level = CoreLevel::avx512_bf16,
      .models = {{{0x1a, 0x00, 0x1f}, {0x1a, 0x40, 0x4f}}}},
-    // fp32 117, fp64 59 GFLOP/s on one thread: one FMA of 64 bytes a cycle of 3.66 GHz, since its
-    // units are 32 bytes wide [benchmarks]. So are those of dots; loads, stores and L2 have half of
-    // Zen 5's bytes [manual].
+    // fp32 118, fp64 59, bf16 236, int8 473 GFLOP/s on one thread: one of each instruction a cycle
+    // of 3.69 GHz, since its units are 32 bytes wide. L1 208, L2 114, L3 85 and memory 27 to 32 GB/s
+    // [log, 2026-11-28]. Its guests tell no clock, so a cycle here is one of 3 GHz. What has no
+    // measured rate was fitted to some 1000 calls of 42 products, drawn among the configs whose
+    // predictions were at most twice the best [log, 2026-11-28].
     {.name = "Zen 4",
      .level = CoreLevel::avx512_bf16,
      .models = {{{0x19, 0x10, 0x1f}, {0x19, 0x60, 0x7f}, {0x19, 0xa0, 0xaf}}},
-     .avx512 = {1, 4, 55, 20},
-     .pairs = 1,
-     .quads = 1,
+     .avx512 = {1.23, 4, 43, 42},
+     .pairs = 1.23,
+     .quads = 1.23,
      .load_bytes = 64,
-     .store_bytes = 32},
+     .store_bytes = 32,
+     .l3 = 18,
+     .memory = 24,
+     .far_bytes = 10e6,
+     .transposed_ns = 0.31,
+     .copied_ns = 0.135,
+     .page_ns = 1.3,
+     .run_ns = 3.4,
+     .mixed_line_ns = 3},
     // Sapphire, Emerald and Granite Rapids. A vdpbf16ps every second cycle (1.7 a nanosecond at 3.9
     // GHz), two vfmadd231ps in each [log, 2026-11-24]. A product of tiles takes 16.1 cycles alone
     // [log, 2026-11-27], 17.5 beside loads [fit]; L2 gives 48 bytes a cycle [log, 2026-11-25].

@@ -199,6 +199,15 @@ double lines_of_d(const Share& s) {
   return (1.12 - 0.06 * std::log2(std::max(rows, 1.0))) * (1 + 0.45 * beyond);
 }
 
+/// What D takes beyond its bytes for the pieces that it is written in.
+double pieces_ns(const Share& s) {
+  const Matrix& d = s.p.gemm.d;
+  const double run = s.h.inner == Inner::rows ? s.nr : std::min(s.nc, s.n);
+  const bool mixed = s.h.stream_d && d.ld * size_of(d.dtype) % 64 != 0;
+  return s.m * std::ceil(s.n / run) * s.core.run_ns +
+         (mixed ? bytes_of_d(s) / 64 * s.core.mixed_line_ns : 0);
+}
+
 /// A stored line is read first, unless it is streamed.
 double results_ns(const Share& s) {
   const double bytes = bytes_of_d(s);
@@ -210,7 +219,7 @@ double results_ns(const Share& s) {
   // Between blocks of k, D's columns of a block of B are found in a cache.
   const double touches = s.h.stream_d ? 1 : 2;
   const double far = far_rate(s, bytes), again = std::max(far, s.rate.l3);
-  return bytes * touches * (lines_of_d(s) / far + (s.k_blocks - 1) / again);
+  return bytes * touches * (lines_of_d(s) / far + (s.k_blocks - 1) / again) + pieces_ns(s);
 }
 
 /// Short rows of an unpacked A end before the hardware's prefetchers have begun, and so do the
