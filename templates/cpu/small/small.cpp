@@ -32,6 +32,32 @@ KILN_INLINE void turn(Unit* to, const TypeB* b, int column) {
 }
 //% end
 
+//% if narrow_edge
+/// Lanes of a strip's last vector: no more than its columns need. A core whose units are half as
+/// wide as its vectors computes two halves in the time of one vector.
+constexpr int edge_lanes(int columns) {
+  int lanes = kLanes;
+  while (lanes / 2 >= columns && lanes / 2 * int(sizeof(Acc)) >= 16) lanes /= 2;
+  return lanes;
+}
+
+template <int... I>
+KILN_INLINE Vec<Unit, sizeof...(I)> lanes_of(UnitVec v, Sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, I...);
+}
+/// The first lanes of a vector, which are a register's low part.
+template <int L>
+KILN_INLINE Vec<Unit, L> low_lanes(UnitVec v) {
+  return lanes_of(v, Iota<L>{});
+}
+
+/// complete(), of narrow vectors.
+template <typename V>
+KILN_INLINE void complete(V& acc) {
+  __asm__ volatile("" : "+v"(acc) : : "memory");
+}
+//% end
+
 /// M rows by N vectors, of which `Columns` elements exist.
 template <int M, int N, int Columns>
 KILN_INLINE void tile(const TypeA* a,
@@ -47,6 +73,13 @@ KILN_INLINE void tile(const TypeA* a,
     KILN_UNROLL
     for (int j = 0; j < N; ++j) acc[i][j] = AccVec(Acc(0));
   }
+  //% if narrow_edge
+  // The last vector may be narrow; the others, and how many they are.
+  constexpr int kEdge = edge_lanes(Columns - (N - 1) * kLanes), kWide = kEdge < kLanes ? N - 1 : N;
+  Vec<Acc, kEdge> edge[M];
+  KILN_UNROLL
+  for (int i = 0; i < M; ++i) edge[i] = Vec<Acc, kEdge>(Acc(0));
+  //% end
   auto step = [&](int k) __attribute__((always_inline)) {
     UnitVec right[N];
     KILN_UNROLL
@@ -64,13 +97,26 @@ KILN_INLINE void tile(const TypeA* a,
       //% else
       UnitVec left = UnitVec(gather_unit(a + k * kLda + row + i, 1, 1));
       //% end
+      //% if narrow_edge
+      KILN_UNROLL
+      for (int j = 0; j < kWide; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
+      if constexpr (kWide < N)
+        edge[i] = fused(low_lanes<kEdge>(left), low_lanes<kEdge>(right[kWide]), edge[i]);
+      //% else
       KILN_UNROLL
       for (int j = 0; j < N; ++j) acc[i][j] = dot(acc[i][j], left, right[j]);
+      //% end
     }
     KILN_UNROLL
     for (int i = 0; i < M; ++i) {
+      //% if narrow_edge
+      KILN_UNROLL
+      for (int j = 0; j < kWide; ++j) complete(acc[i][j]);
+      if constexpr (kWide < N) complete(edge[i]);
+      //% else
       KILN_UNROLL
       for (int j = 0; j < N; ++j) complete(acc[i][j]);
+      //% end
     }
   };
   //% if unroll_all
@@ -82,10 +128,19 @@ KILN_INLINE void tile(const TypeA* a,
   //% end
   KILN_UNROLL
   for (int i = 0; i < M; ++i) {
+    //% if narrow_edge
+    KILN_UNROLL
+    for (int j = 0; j < kWide; ++j)
+      finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, kLanes, {true, true});
+    if constexpr (kWide < N)
+      finish<kEdge>(out, edge[i], row + i, column + kWide * kLanes, Columns - kWide * kLanes,
+                    {true, true});
+    //% else
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
       finish<kLanes>(out, acc[i][j], row + i, column + j * kLanes, Columns - j * kLanes,
                      {true, true});
+    //% end
   }
 }
 

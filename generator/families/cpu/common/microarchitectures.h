@@ -96,7 +96,8 @@ inline constexpr std::array<Microarchitecture, 7> kMicroarchitectures{{
      .level = CoreLevel::avx512_bf16,
      .models = {{{0x1a, 0x00, 0x1f}, {0x1a, 0x40, 0x4f}}}},
     // fp32 118, fp64 59, bf16 236, int8 473 GFLOP/s on one thread: one of each instruction a cycle
-    // of 3.69 GHz, since its units are 32 bytes wide. L1 208, L2 114, L3 85 and memory 27 to 32 GB/s
+    // of 3.69 GHz, since its units are 32 bytes wide. L1 208, L2 114, L3 85 and memory 27 to 32
+    // GB/s
     // [log, 2026-11-28]. Its guests tell no clock, so a cycle here is one of 3 GHz. What has no
     // measured rate was fitted to some 1000 calls of 42 products, drawn among the configs whose
     // predictions were at most twice the best [log, 2026-11-28].

@@ -170,8 +170,10 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
                     const std::function<void(const Config&)>& visit) {
   const auto [ways, streams, prefetches] = choices(p, d, form.swap);
   const bool weights = p.gemm.b_packed;
-  const bool apart = !weights && !has_weights(p.gemm) && !p.b_k_major && rows_apart(p.gemm.b) &&
-                     !stays_in_cache(d, double(p.gemm.batch) * touched_bytes(p.gemm));
+  const bool beyond = !stays_in_cache(d, double(p.gemm.batch) * touched_bytes(p.gemm));
+  const bool a_by_rows = beyond && !p.a_k_major;
+  const bool b_by_rows = beyond && !weights && !has_weights(p.gemm) && !p.b_k_major;
+  const bool apart = b_by_rows && rows_apart(p.gemm.b);
   for (const Isa isa : isas(d)) {
     HostPacked start{.isa = isa, .unroll = kUnroll, .swap = form.swap, .widen = form.widen};
     const auto* row = row_of(p, d, start);
@@ -198,7 +200,11 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
                     h.pack_a = pack_a, h.pack_b = pack_b;
                     h.inner = b.inner, h.parallel = way;
                     h.prefetch = prefetch, h.stream_d = stream;
-                    h.long_runs = apart && pack_b;
+                    // Units of several rows are put together a vector's columns at a time, which
+                    // no prefetcher follows in narrow rows either.
+                    const bool grouped = row->group > 1;
+                    h.long_runs = (pack_b && (apart || (b_by_rows && grouped))) ||
+                                  (pack_a && a_by_rows && grouped);
                     visit(h);
                     if (prefetch > 0) continue;
                     const Fetches next = fetches(p, d, h);

@@ -16,13 +16,18 @@ struct HostSmall {
   int mr = 8, nv = 2;
   int unroll = 1;                      // k steps in the inner loop's body, 0 = all of k
   Parallel parallel = Parallel::none;  // or batch
+  bool narrow_edge = false;            // the last vector has no more lanes than its columns need
   auto operator<=>(const HostSmall&) const = default;
 
   static constexpr auto fields() {
     using C = HostSmall;
-    return std::tuple{Field<C, Isa>{"isa", &C::isa},       Field<C, int>{"bytes", &C::bytes},
-                      Field<C, int>{"mr", &C::mr},         Field<C, int>{"nv", &C::nv},
-                      Field<C, int>{"unroll", &C::unroll}, argument("parallel", &C::parallel)};
+    return std::tuple{Field<C, Isa>{"isa", &C::isa},
+                      Field<C, int>{"bytes", &C::bytes},
+                      Field<C, int>{"mr", &C::mr},
+                      Field<C, int>{"nv", &C::nv},
+                      Field<C, int>{"unroll", &C::unroll},
+                      argument("parallel", &C::parallel),
+                      Field<C, bool>{"narrow_edge", &C::narrow_edge, 1, true}};
   }
 };
 

@@ -35,6 +35,15 @@ struct SmallSizes {
   int lanes;  // of a vector
 };
 
+/// Lanes of a narrow last vector: a power of two, 16 bytes at least; all where it would not be
+/// narrower.
+int edge_lanes(std::int64_t n, const SmallSizes& w) {
+  const auto columns = n % w.lanes == 0 ? w.lanes : n % w.lanes;
+  int lanes = w.lanes;
+  while (lanes / 2 >= columns && lanes / 2 * w.row.acc_bytes >= 16) lanes /= 2;
+  return lanes;
+}
+
 SmallSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostSmall& c) {
   const auto& row = *instruction(c.isa, p, d);
   return {row, c.bytes / row.acc_bytes};
@@ -74,6 +83,11 @@ constexpr Rule<HostSmall, SmallSizes> kRules[] = {
        const double steps = c.unroll == 0 ? double(p.gemm.k) : c.unroll;
        return c.unroll >= 0 && c.unroll <= 64 && c.mr * c.nv * steps <= kMostSteps;
      }},
+    {"narrow_edge=1 needs avx512, a whole vector of columns and a rest of at most half of one",
+     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
+       return !c.narrow_edge ||
+              (c.isa == Isa::avx512 && p.gemm.n > w.lanes && edge_lanes(p.gemm.n, w) < w.lanes);
+     }},
     {"parallel is none, or batch with 2 or more threads and products",
      [](const Canonical& p, const DeviceCaps& d, const HostSmall& c, const SmallSizes&) {
        const auto way = c.parallel;
@@ -97,13 +111,17 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       if (bytes < row->vector_bytes &&
           across * lane_count >= ceil_div(g.n, lane_count * 2) * lane_count * 2)
         continue;
+      const bool narrows = isa == Isa::avx512 && bytes == row->vector_bytes && across > 1 &&
+                           edge_lanes(g.n, {*row, lane_count}) < lane_count;
       for (int nv = 1; nv <= std::min(across, 8); ++nv)
         for (int mr = 1; mr <= std::min<std::int64_t>(g.m, 28); ++mr) {
           const bool even = g.m % mr == 0, full = mr * nv * 2 >= host::vector_registers(isa);
           if (!even && !full) continue;
           for (const int unroll : {0, 1, 4, 8}) {
             if (unroll == 0 && double(mr) * nv * double(g.k) > kWorthUnrolling) continue;
-            for (const Parallel way : ways) visit(HostSmall{isa, bytes, mr, nv, unroll, way});
+            for (const Parallel way : ways)
+              for (const bool narrow : {false, true})
+                if (!narrow || narrows) visit(HostSmall{isa, bytes, mr, nv, unroll, way, narrow});
           }
         }
     }
@@ -142,6 +160,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
   v["tail_rows"] = flag(tail_rows > 0);
   v["tail_vectors"] = flag(tail_vectors > 0);
   v["lone_column"] = flag(host::stores_lone_column(g, w.lanes, g.n));
+  v["narrow_edge"] = flag(h.narrow_edge);
   v["batched"] = flag(g.batch > 1);
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
   return out;
@@ -150,12 +169,15 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
 double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, const SmallSizes& w) {
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
+  // Two narrow vectors take the time of a wide one where units are half as wide as vectors.
+  const bool halves = h.isa == Isa::avx512 && microarchitecture(d).load_bytes <= 64;
+  const double saved = h.narrow_edge && halves ? 0.5 : 0;
   const double vectors = double(ceil_div(g.n, w.lanes));
   const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)),
                row_tiles = double(ceil_div(g.m, h.mr));
   const double dots = double(h.mr) * h.nv, loads = h.mr + h.nv;
   const double step = std::max({dots, loads, rate.chains}) / dots;
-  const double compute = double(g.m) * vectors * double(g.k) * step / rate.dots_per_ns;
+  const double compute = double(g.m) * (vectors - saved) * double(g.k) * step / rate.dots_per_ns;
   const double loop = h.unroll == 0 ? 0 : 0.3 * double(g.k) / h.unroll;
   double one = compute + row_tiles * column_tiles * (2 + loop + 0.3 * dots);
   // A vector is loaded for every column and a block transposed, of which what k lacks is left out.
