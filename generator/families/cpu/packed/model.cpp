@@ -155,10 +155,14 @@ double stream_ns(const Share& s) {
 /// 54 without; 16 in order).
 double scattered_b(const Share& s) {
   const Matrix& b = s.p.gemm.b;
-  if (in_cache(s) || b.ld * size_of(b.dtype) < 1024) return 1;
+  const double row_bytes = double(b.ld) * size_of(b.dtype);
+  // Units of several rows are read a few lines of each row at a time, however near the next row is.
+  const bool near = row_bytes < 1024;
+  if (in_cache(s) || row_bytes < (s.row.group > 1 ? 256 : 1024)) return 1;
   if (s.h.pack_b && (s.p.gemm.b_packed || has_weights(s.p.gemm) || s.p.b_k_major)) return 1;
   if (s.h.pack_b && s.h.long_runs)
-    return std::clamp(2 + 0.25 * std::log2(std::min<double>(s.h.kc, s.k) / 32), 1.75, 3.0);
+    return near ? 1
+                : std::clamp(2 + 0.25 * std::log2(std::min<double>(s.h.kc, s.k) / 32), 1.75, 3.0);
   if (s.h.pack_b) return 3.3;
   const double rows = std::clamp(std::min<double>(s.h.kc, s.k) / 16, 1.0, 3.5);
   return rows * (s.h.prefetch > 0 ? 1 : 1.1);
