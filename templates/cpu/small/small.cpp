@@ -33,14 +33,6 @@ KILN_INLINE void turn(Unit* to, const TypeB* b, int column) {
 //% end
 
 //% if narrow_edge
-/// Lanes of a strip's last vector: no more than its columns need. A core whose units are half as
-/// wide as its vectors computes two halves in the time of one vector.
-constexpr int edge_lanes(int columns) {
-  int lanes = kLanes;
-  while (lanes / 2 >= columns && lanes / 2 * int(sizeof(Acc)) >= 16) lanes /= 2;
-  return lanes;
-}
-
 template <int... I>
 KILN_INLINE Vec<Unit, sizeof...(I)> lanes_of(UnitVec v, Sequence<int, I...>) {
   return __builtin_shufflevector(v, v, I...);
@@ -74,8 +66,10 @@ KILN_INLINE void tile(const TypeA* a,
     for (int j = 0; j < N; ++j) acc[i][j] = AccVec(Acc(0));
   }
   //% if narrow_edge
-  // The last vector may be narrow; the others, and how many they are.
-  constexpr int kEdge = edge_lanes(Columns - (N - 1) * kLanes), kWide = kEdge < kLanes ? N - 1 : N;
+  // The last columns' last vector is narrow; kWide others are not. A core whose units are half as
+  // wide as its vectors computes two halves in the time of one vector.
+  constexpr int kEdge = Columns < N * kLanes ? kEdgeLanes : kLanes;
+  constexpr int kWide = kEdge < kLanes ? N - 1 : N;
   Vec<Acc, kEdge> edge[M];
   KILN_UNROLL
   for (int i = 0; i < M; ++i) edge[i] = Vec<Acc, kEdge>(Acc(0));

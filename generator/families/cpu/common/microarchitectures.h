@@ -49,9 +49,10 @@ struct Microarchitecture {
   VectorRates portable{1, 8, 27.5, 10};
   VectorRates avx2{2, 4, 55, 20};
   VectorRates avx512{2, 4, 110, 40};
-  double pairs = 2;                           // vdpbf16ps of 64 bytes a cycle
-  double quads = 2;                           // vpdpbusd of 64 bytes a cycle
-  double tile_cycles = 0;                     // of a product of two AMX tiles; 0: it has none
+  double pairs = 2;        // vdpbf16ps of 64 bytes a cycle
+  double quads = 2;        // vpdpbusd of 64 bytes a cycle
+  double tile_cycles = 0;  // of a product of two AMX tiles; 0: it has none
+  int unit_bytes = 64;     // width of the units that vectors of 64 bytes are computed by
   double load_bytes = 128, store_bytes = 64;  // the most that go from and to L1 in a cycle
   double l3 = 10;                             // bytes a cycle [fit]
   double memory = 15;  // bytes a nanosecond, which the core's clock does not change [fit]
@@ -96,17 +97,17 @@ inline constexpr std::array<Microarchitecture, 7> kMicroarchitectures{{
      .level = CoreLevel::avx512_bf16,
      .models = {{{0x1a, 0x00, 0x1f}, {0x1a, 0x40, 0x4f}}}},
     // fp32 118, fp64 59, bf16 236, int8 473 GFLOP/s on one thread: one of each instruction a cycle
-    // of 3.69 GHz, since its units are 32 bytes wide. L1 208, L2 114, L3 85 and memory 27 to 32
-    // GB/s
-    // [log, 2026-11-28]. Its guests tell no clock, so a cycle here is one of 3 GHz. What has no
-    // measured rate was fitted to some 1000 calls of 42 products, drawn among the configs whose
-    // predictions were at most twice the best [log, 2026-11-28].
+    // of 3.69 GHz, since its units are 32 bytes wide; read from L1 212 GB/s, L2 115, L3 89, memory
+    // 27 to 32 [log, 2026-11-28]. Its guests tell no clock, so a cycle here is one of 3 GHz. What
+    // these do not tell was fitted to 964 configs of 42 products, drawn among those predicted at
+    // most twice the best [log, 2026-11-28].
     {.name = "Zen 4",
      .level = CoreLevel::avx512_bf16,
      .models = {{{0x19, 0x10, 0x1f}, {0x19, 0x60, 0x7f}, {0x19, 0xa0, 0xaf}}},
      .avx512 = {1.23, 4, 43, 42},
      .pairs = 1.23,
      .quads = 1.23,
+     .unit_bytes = 32,
      .load_bytes = 64,
      .store_bytes = 32,
      .l3 = 18,

@@ -151,6 +151,8 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
   add("kNv", h.nv, "vectors across the register tile");
   if (tail_vectors > 0) add("kTailVectors", tail_vectors, "vectors that the last columns need");
   if (tail_rows > 0) add("kTailRows", tail_rows, "rows that are left over");
+  if (h.narrow_edge)
+    add("kEdgeLanes", edge_lanes(g.n, w), "lanes of the last columns' last vector");
   if (h.unroll > 0) add("kUnroll", h.unroll, "k steps in the inner loop's body");
   auto& v = out.values;
   const auto flag = [](bool b) { return std::string(b ? "1" : "0"); };
@@ -170,7 +172,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
   // Two narrow vectors take the time of a wide one where units are half as wide as vectors.
-  const bool halves = h.isa == Isa::avx512 && microarchitecture(d).load_bytes <= 64;
+  const bool halves = h.isa == Isa::avx512 && 2 * microarchitecture(d).unit_bytes <= h.bytes;
   const double saved = h.narrow_edge && halves ? 0.5 : 0;
   const double vectors = double(ceil_div(g.n, w.lanes));
   const double column_tiles = double(ceil_div(std::int64_t(vectors), h.nv)),

@@ -1,7 +1,6 @@
 // A last vector of columns that is no wider than they need: host_small with narrow_edge=1.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 
 #include "generator/space/space.h"
