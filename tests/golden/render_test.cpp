@@ -183,6 +183,11 @@ const Case kCases[] = {
      "parallel=none unroll=4 prefetch=0 stream_d=1 fetch_a=0 fetch_b=0",
      "cpu/common/lines.h cpu/common/epilogue.h cpu/packed/tile.h cpu/packed/memory.h "
      "cpu/packed/packed.cpp"},
+    {"host_packed_rows_d", "avx512", 1, "u8s8 T T 3880 227 91",
+     "host_packed isa=avx512 mr=14 nv=2 kc=96 mc=196 nc=256 pack_a=1 pack_b=1 inner=columns "
+     "parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0 long_runs=1 rows_d=1",
+     "cpu/common/lines.h cpu/common/epilogue.h cpu/packed/rows.h cpu/packed/memory.h "
+     "cpu/packed/packed.cpp"},
     {"host_packed_fp16_portable", "portable", 1, "fp16 N N 33 65 17",
      "host_packed isa=portable mr=4 nv=2 kc=24 mc=96 nc=128 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",

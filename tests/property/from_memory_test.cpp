@@ -1,7 +1,7 @@
 // Kernels for products that come from memory, run on small ones, whose spaces do not offer most of
 // them: D in whole lines past the caches (stream_d), rows of D that begin anywhere, also between
-// two elements' places; long runs of an operand's rows packed at a time (long_runs); a tile's D
-// written while the next is multiplied (overlap).
+// two elements' places; D in the order of its rows (rows_d); long runs of an operand's rows packed
+// at a time (long_runs); a tile's D written while the next is multiplied (overlap).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -58,6 +58,22 @@ constexpr Kernel kRuns[] = {
 constexpr Kernel kBlockRuns[] = {
     {"amx", "int8 N N 40 1500 100", "kc=64 nc=512 mc=64"},
     {"amx", "bf16 T N 40 900 100 batch=2", "kc=64 nc=1024 mc=32 stream_d=1"},
+};
+// Rows that are one run in memory, also such that a strip fills no line; rows apart; several blocks
+// of rows and of columns.
+constexpr Kernel kRows[] = {
+    {"avx512", "fp32 T N 83 77 4", "isa=avx512 mr=8 nv=3 kc=8 mc=88 nc=96"},
+    {"avx512", "u8s8 T T 70 227 91 ldd=229", "isa=avx512 mr=6 nv=4 kc=96 mc=24 nc=256"},
+    {"avx512", "int8 N N 71 227 91", "isa=avx512 mr=6 nv=4 kc=96 mc=24 nc=128"},
+    {"avx512", "int8 N N 53 3 30 out=s8", "isa=avx512 mr=6 nv=1 kc=32 mc=54 nc=16"},
+    {"avx512", "fp16 N N 1 5 30", "isa=avx512 mr=1 nv=4 kc=32 mc=8 nc=64"},
+    {"avx512", "bf16 N N 65 100 71 epilogue=bias_col+gelu+residual batch=2",
+     "isa=avx512 mr=14 nv=2 kc=72 mc=28 nc=128"},
+    {"avx512", "bf16 N N 33 150 30 gate=silu", "isa=avx512 mr=6 nv=4 kc=32 mc=96 nc=192"},
+    {"avx512", "bf16 N N 33 150 30 gate=silu:interleaved",
+     "isa=avx512 mr=6 nv=4 kc=32 mc=12 nc=192"},
+    {"avx2", "fp64 N N 30 71 30", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=72"},
+    {"avx2", "fp32 N N 30 71 30 batch=3 amax=1", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=32"},
 };
 constexpr Kernel kOverlaps[] = {
     {"amx", "bf16 N T 100 77 333 epilogue=bias_col+gelu+residual", "mt=2 nt=2 kc=64 nc=64 swap=0"},
@@ -135,6 +151,13 @@ TEST(LongRuns, OfOperandsAreRight) {
   for (const Kernel& one : kBlockRuns)
     check(one, "host_amx isa=amx mt=2 nt=2 swap=0 copy_left=0 parallel=none long_runs=1 " +
                    std::string(one.config));
+}
+
+TEST(Rows, OfDInTheirOrderAreRight) {
+  for (const Kernel& one : kRows)
+    check(one, "host_packed " + std::string(one.config) +
+                   " pack_a=1 pack_b=1 inner=columns parallel=none unroll=4 prefetch=0 stream_d=0"
+                   " fetch_a=0 fetch_b=0 rows_d=1");
 }
 
 TEST(OverlappingTiles, AreRight) {

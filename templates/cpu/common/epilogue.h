@@ -38,6 +38,9 @@ struct Output {
   //% if stream_d
   Lines lines;
   //% end
+  //% if rows_d
+  Strip strip;
+  //% end
   //% if stream_rows
   bool streams;  // every row of D begins at a line
   //% end
@@ -322,7 +325,11 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% end
   //% if stream_d
   TypeD* d = out.lines.at(out.d + row * out.ldd + out.lines.column, row, column);
-  //% else
+  //% end
+  //% if rows_d
+  TypeD* d = out.strip.at(row, column);
+  //% end
+  //% if !stream_d && !rows_d
   TypeD* d = out.d + row * out.ldd + column;
   //% end
   //% if residual
@@ -350,7 +357,11 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
                         Pass pass) {
   //% if stream_d
   TypeD* d = out.lines.at(out.d + row * out.ldd + out.lines.column, row, column);
-  //% else
+  //% end
+  //% if rows_d
+  TypeD* d = out.strip.at(row, column);
+  //% end
+  //% if !stream_d && !rows_d
   TypeD* d = out.d + row * out.ldd + column;
   //% end
   //% if accumulate == workspace

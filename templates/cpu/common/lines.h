@@ -64,3 +64,26 @@ KILN_INLINE void write_lines(const Where& out, int rows, i64 columns) {
   }
 }
 //% end
+//% if rows_d
+// Where finished rows of D wait until they are written, one after the other. Expects vector.h, and
+// from the parameters: TypeD.
+#pragma once
+
+constexpr i64 kLineElements = 64 / i64(sizeof(TypeD));
+
+/// Elements between a line's begin and `d`.
+KILN_INLINE i64 before_line(const TypeD* d) {
+  return i64(reinterpret_cast<unsigned long long>(d) % 64 / sizeof(TypeD));
+}
+
+/// Where a strip of rows of D waits.
+struct Strip {
+  TypeD* first;  // element (row, column)
+  i64 pitch;     // to the next row
+  i64 row, column;
+
+  TypeD* at(i64 at_row, i64 at_column) const {
+    return first + (at_row - row) * pitch + (at_column - column);
+  }
+};
+//% end

@@ -40,6 +40,9 @@ struct Memory {
   //% if stream_d
   TypeD* lines;
   //% end
+  //% if rows_d
+  TypeD* rows;
+  //% end
 };
 constexpr i64 kLine = 64;
 KILN_INLINE i64 bytes_of_a(const KilnArgs& args) {
@@ -97,16 +100,27 @@ KILN_INLINE i64 bytes_of_partial(const KilnArgs& args) {
 constexpr i64 kLinePitch = line_pitch(kNr);
 constexpr i64 kBytesOfLines = kMr * kLinePitch * i64(sizeof(TypeD));
 //% end
+//% if rows_d
+/// Two strips of D's rows.
+KILN_INLINE i64 bytes_of_rows(const KilnArgs& args) {
+  const i64 elements = strip_elements(smaller(args.division.nc, args.n));
+  return 2 * elements * i64(sizeof(TypeD));
+}
+//% end
 KILN_INLINE i64 bytes_of_thread(const KilnArgs& args) {
   //% if stream_d
   return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args) + kBytesOfLines;
-  //% else
+  //% end
+  //% if rows_d
+  return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args) + bytes_of_rows(args);
+  //% end
+  //% if !stream_d && !rows_d
   return bytes_of_a(args) + bytes_of_b(args) + bytes_of_partial(args);
   //% end
 }
 KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
   char* base = static_cast<char*>(args.workspace) + thread * bytes_of_thread(args);
-  //% if stream_d
+  //% if stream_d || rows_d
   char* const partial = base + bytes_of_a(args) + bytes_of_b(args);
   return {reinterpret_cast<Unit*>(base), reinterpret_cast<Unit*>(base + bytes_of_a(args)),
           reinterpret_cast<Acc*>(partial),

@@ -53,7 +53,11 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
 //% end
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
+//% if rows_d
+static void block(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+                  //% else
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  //% end
                   //% if fetch_a || fetch_b
                   i64 last_row, Next& next,
                   //% end
@@ -128,6 +132,22 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
              pass);
     //% end
   };
+  //% if rows_d
+  Strips strips{memory.rows, out.d, out.ldd, columns.begin, columns.end - columns.begin};
+  for (i64 i = rows.begin; i < rows.end; i += kMr) {
+    //% if fetch_a && !pack_a
+    // Later tiles of these rows find the next ones in L2.
+    next.a = rows_ahead(args, i + kMr, kMr, last_row, k0, k);
+    //% end
+    out.strip = strips.begin(i, smaller(kMr, rows.end - i));
+    for (i64 j = columns.begin; j < columns.end; j += kNr) {
+      one(i, j);
+      strips.write_some();
+    }
+  }
+  strips.end();
+  //% end
+  //% if !rows_d
   //% if !stream_d
   // Both orders in one loop: the call of a tile is long, and stands here once.
   const bool inner_columns = args.division.inner_columns != 0;
@@ -148,6 +168,7 @@ static void block(const KilnArgs& args, const Memory& memory, const Output& out,
       j += kNr;
     }
   }
+  //% end
 }
 
 /// One batch: everything that one thread does of it.
@@ -270,7 +291,7 @@ extern "C" void kiln_gemm(const KilnArgs* all, int thread, int threads) {
              work.columns, work.ks);
     //% end
   }
-  //% if stream_d
+  //% if stream_d || rows_d
   __builtin_ia32_sfence();  // streamed stores come before whatever the caller does next
   //% end
 }

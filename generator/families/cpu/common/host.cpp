@@ -106,7 +106,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["interleaved"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::interleaved);
   v["codes"] = "none";
   v["stream_d"] = "0";
-  v["stream_rows"] = "0";
+  v["stream_rows"] = v["rows_d"] = "0";
   v["blocked"] = "0";
   v["long_runs"] = v["right_t1"] = "0";
   v["lone_column"] = "0";

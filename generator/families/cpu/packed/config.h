@@ -32,6 +32,7 @@ struct HostPacked {
   bool swap = false;          // compute D^T, which is transposed while D is stored
   bool widen = false;         // bf16 is multiplied as fp32, not in pairs
   bool long_runs = false;     // rows whose k is not adjacent are packed 1 KiB of each at a time
+  bool rows_d = false;        // D is written in the order of its rows, a strip of them behind
   auto operator<=>(const HostPacked&) const = default;
 
   static constexpr auto fields() {
@@ -54,7 +55,8 @@ struct HostPacked {
                       Field<C, bool>{"any_epilogue", &C::any_epilogue, 1, true},
                       Field<C, bool>{"swap", &C::swap, 1, true},
                       Field<C, bool>{"widen", &C::widen, 1, true},
-                      Field<C, bool>{"long_runs", &C::long_runs, 1, true}};
+                      Field<C, bool>{"long_runs", &C::long_runs, 1, true},
+                      Field<C, bool>{"rows_d", &C::rows_d, 1, true}};
   }
 };
 

@@ -17,13 +17,13 @@ namespace {
 using host::instruction;
 using host::PackedSizes;
 
-constexpr std::array<std::string_view, 17> kFiles{
+constexpr std::array<std::string_view, 18> kFiles{
     "cpu/common/abi.h",          "cpu/common/types.h",   "cpu/common/vector.h",
     "cpu/common/small_floats.h", "cpu/common/amax.h",    "cpu/common/lines.h",
     "cpu/common/epilogue.h",     "cpu/common/share.h",   "cpu/common/pack.h",
     "cpu/common/panels.h",       "cpu/common/decode.h",  "cpu/packed/ahead.h",
     "cpu/packed/transposed.h",   "cpu/packed/operand.h", "cpu/packed/tile.h",
-    "cpu/packed/memory.h",       "cpu/packed/packed.cpp"};
+    "cpu/packed/rows.h",         "cpu/packed/memory.h",  "cpu/packed/packed.cpp"};
 
 PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);
@@ -100,6 +100,12 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        };
        return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, !p.gemm.b_packed);
      }},
+    {"rows_d=1 needs kc >= k, inner=columns, swap=0, stream_d=0, no parallel=k, and "
+     "vectors",
+     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       return !c.rows_d || (c.kc >= p.gemm.k && c.inner == Inner::columns && !c.swap &&
+                            !c.stream_d && c.parallel != Parallel::k && c.isa != Isa::portable);
+     }},
     {"long_runs=1 needs an operand to pack whose k is not adjacent",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
        const Canonical& p = w.product;
@@ -169,7 +175,8 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
   v["flip_a"] = flag(shifted && !h.pack_a);
   v["prefetch"] = flag(h.prefetch > 0);
   v["stream_d"] = flag(h.stream_d);
-  v["fetch_d"] = flag(!h.stream_d && !h.swap);
+  v["fetch_d"] = flag(!h.stream_d && !h.swap && !h.rows_d);
+  v["rows_d"] = flag(h.rows_d);
   v["swap"] = flag(h.swap);
   v["long_runs"] = flag(h.long_runs);
   host::add_weights(out, p.gemm);

@@ -199,7 +199,10 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
                     h.kc = kc, h.mc = b.mc, h.nc = b.nc;
                     h.pack_a = pack_a, h.pack_b = pack_b;
                     h.inner = b.inner, h.parallel = way;
-                    h.prefetch = prefetch, h.stream_d = stream;
+                    h.prefetch = prefetch;
+                    // Along rows D leaves in their order, down the columns tile by tile.
+                    h.rows_d = stream && b.inner == Inner::columns;
+                    h.stream_d = stream && !h.rows_d;
                     // Units of several rows are put together a vector's columns at a time, which
                     // no prefetcher follows in narrow rows either.
                     const bool grouped = row->group > 1;
