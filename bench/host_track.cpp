@@ -17,9 +17,6 @@
 namespace kiln {
 namespace {
 
-// Threads that fell asleep while other contenders ran take 5 to 50 us to wake: calls shorter than
-// this get an untimed call first. For longer ones that is under 1 %.
-constexpr double kLeadInBelowNs = 5e6;
 // Who needs this many times the fastest's time in a heat of so many samples is out of the race: one
 // peer of 100 ms would leave a 1 ms race with a handful of rounds.
 constexpr double kHopeless = 3.0;

@@ -91,6 +91,28 @@ TEST(Measure, BatchesShortCallsAndNotLongOnes) {
   EXPECT_GE(timing_of(slow.ns).low_ns, 50e3);
 }
 
+TEST(Measure, WakesWhoIsTimedBesideAnother) {
+  std::vector<int> seen;
+  const auto caller = [&](int who) {
+    return calls_over(1, [&seen, who](int) {
+      seen.push_back(who);
+      spend(30e3);
+    });
+  };
+  const MeasureOptions options{.lead_in_below_ns = kLeadInBelowNs};
+  Sampler one(caller(0), options), other(caller(1), options);
+  one.calibrate();
+  other.calibrate();
+  seen.clear();
+  one.take(5, 1e18, &other);
+  ASSERT_GE(seen.size(), 20u);
+  for (std::size_t i = 0; i < seen.size();) {
+    const std::size_t begin = i;
+    while (i < seen.size() && seen[i] == seen[begin]) ++i;
+    EXPECT_GE(i - begin, 2u) << "an untimed call and a sample";
+  }
+}
+
 TEST(Measure, SpendsNoMoreThanItsBudgetButItsLeastSamples) {
   const Calls calls = calls_over(1, [](int) { spend(2e6); });
   EXPECT_EQ(measure(calls, {.samples = 50, .min_samples = 2, .budget_ns = 1}).ns.size(), 2u);

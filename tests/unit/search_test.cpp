@@ -149,7 +149,7 @@ TEST_F(SearchTest, ComparesWhatWasTimedOnASlowerMachine) {
 }
 
 TEST_F(SearchTest, FindsNearlyTheBestThoughTheModelIsWrong) {
-  constexpr int kSeeds = 8;
+  constexpr int kSeeds = 16;
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Cost cost = surface(space_, 1.5, seed);

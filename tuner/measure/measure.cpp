@@ -179,6 +179,11 @@ double Sampler::run(std::int64_t calls) {
   return ns;
 }
 
+double Sampler::run_after_others() {
+  if (first_ns_ < options_.lead_in_below_ns) timed(calls_, cursor(), 1);
+  return run(samples_.batch);
+}
+
 double Sampler::calibrate() {
   first_ns_ = run(1);
   if (first_ns_ >= kLongCallNs) samples_.ns.push_back(first_ns_);
@@ -199,10 +204,10 @@ void Sampler::take(int total, double budget_ns, Sampler* other) {
     const int missing = total - count();
     for (int i = 0; i < missing && affordable(i); ++i) {
       if (admission.interrupted()) settle(calls_, cursor(), first_ns_, options_.settle_ns);
-      const double ns = run(samples_.batch);
+      const double ns = other != nullptr ? run_after_others() : run(samples_.batch);
       admission.add(samples_, ns / static_cast<double>(samples_.batch), ns);
       if (other == nullptr) continue;
-      const double theirs = other->run(other->samples_.batch);
+      const double theirs = other->run_after_others();
       admission.add(beside_, theirs / static_cast<double>(other->samples_.batch), theirs);
     }
     admission.flush();

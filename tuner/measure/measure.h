@@ -62,9 +62,9 @@ struct MeasureOptions {
   /// sets share it, or each would begin with operands that the one before left in the caches. Null:
   /// from set 0 on.
   std::int64_t* next_set = nullptr;
-  /// In a race, calls shorter than this get one untimed call before each sample: it wakes threads
-  /// that fell asleep while other contenders ran, which would otherwise cost each sample 5 to 50
-  /// µs.
+  /// In a race, and beside another Sampler, calls shorter than this get one untimed call before
+  /// each sample: it wakes threads that fell asleep while others ran, which would otherwise cost
+  /// each sample 5 to 50 µs.
   double lead_in_below_ns = 0;
   /// After a pause and after the gate was asked, untimed calls last so long, unless one call does:
   /// the clock of caches and memory falls while nobody asks for them, and takes its time to rise
@@ -75,6 +75,9 @@ struct MeasureOptions {
   int last = 0;
   int heat = 10;
 };
+
+/// What `lead_in_below_ns` should be: of longer calls waking is under 1 %.
+inline constexpr double kLeadInBelowNs = 5e6;
 
 /// What `settle_ns` should be for problems on so many sets of operands: those of one set stay in
 /// the caches that keep their clock.
@@ -111,6 +114,8 @@ class Sampler {
  private:
   std::int64_t& cursor();
   double run(std::int64_t calls);
+  /// A batch, after the untimed call that others before it make necessary.
+  double run_after_others();
 
   Calls calls_;
   MeasureOptions options_;

@@ -34,6 +34,7 @@ struct Timed {
   OperandSets sets;
   std::shared_ptr<SpeedGate> probe;
   SampleGate gate = fma_gate(probe);
+  double lead_in_below_ns = 0;  // one thread alone does not fall asleep
   std::int64_t next_set = 0;
 };
 
@@ -44,6 +45,7 @@ class HostContender final : public Contender {
         sampler_(calls_, {.sample_ns = kScreenSampleNs,
                           .gate = on.gate,
                           .next_set = &on.next_set,
+                          .lead_in_below_ns = on.lead_in_below_ns,
                           .settle_ns = settle_ns(on.sets.count())}) {}
   Verdict take(int total, double budget_ns, Contender* other) override {
     sampler_.take(total, budget_ns,
@@ -129,9 +131,10 @@ class HostHarness final : public Harness {
     if (input.timed) {
       auto sets = OperandSets::make(input.gemm, input.device, input.options.seed);
       if (!sets) return tl::unexpected(sets.error());
-      timed_.reset(
-          new Timed{std::move(*sets),
-                    std::make_shared<SpeedGate>(input.device.compute_units, input.gemm.a.dtype)});
+      timed_.reset(new Timed{
+          .sets = std::move(*sets),
+          .probe = std::make_shared<SpeedGate>(input.device.compute_units, input.gemm.a.dtype),
+          .lead_in_below_ns = input.device.compute_units > 1 ? kLeadInBelowNs : 0});
     }
     auto made = Verifiers::make(input);
     if (!made) return tl::unexpected(made.error());
@@ -201,6 +204,7 @@ class HostHarness final : public Harness {
                                        .budget_ns = budget_ns,
                                        .gate = timed_->gate,
                                        .next_set = &timed_->next_set,
+                                       .lead_in_below_ns = timed_->lead_in_below_ns,
                                        .settle_ns = settle_ns(timed_->sets.count()),
                                        .last = kRaceLast,
                                        .heat = kRaceMinSamples},

@@ -99,25 +99,25 @@ inline constexpr std::array<Microarchitecture, 7> kMicroarchitectures{{
     // fp32 118, fp64 59, bf16 236, int8 473 GFLOP/s on one thread: one of each instruction a cycle
     // of 3.69 GHz, since its units are 32 bytes wide; read from L1 212 GB/s, L2 115, L3 89, memory
     // 27 to 32 [log, 2026-11-28]. Its guests tell no clock, so a cycle here is one of 3 GHz. What
-    // these do not tell was fitted to 964 configs of 42 products, drawn among those predicted at
+    // these do not tell was fitted to 1434 configs of 55 products, drawn among those predicted at
     // most twice the best [log, 2026-11-28].
     {.name = "Zen 4",
      .level = CoreLevel::avx512_bf16,
      .models = {{{0x19, 0x10, 0x1f}, {0x19, 0x60, 0x7f}, {0x19, 0xa0, 0xaf}}},
-     .avx512 = {1.23, 4, 43, 42},
+     .avx512 = {1.23, 4, 37, 44},
      .pairs = 1.23,
      .quads = 1.23,
      .unit_bytes = 32,
      .load_bytes = 64,
      .store_bytes = 32,
-     .l3 = 18,
-     .memory = 24,
-     .far_bytes = 10e6,
-     .transposed_ns = 0.31,
-     .copied_ns = 0.135,
-     .page_ns = 1.3,
-     .run_ns = 3.4,
-     .mixed_line_ns = 3},
+     .l3 = 20,
+     .memory = 30,
+     .far_bytes = 0,
+     .transposed_ns = 0.34,
+     .copied_ns = 0.17,
+     .page_ns = 0.85,
+     .run_ns = 4,
+     .mixed_line_ns = 3.3},
     // Sapphire, Emerald and Granite Rapids. A vdpbf16ps every second cycle (1.7 a nanosecond at 3.9
     // GHz), two vfmadd231ps in each [log, 2026-11-24]. A product of tiles takes 16.1 cycles alone
     // [log, 2026-11-27], 17.5 beside loads [fit]; L2 gives 48 bytes a cycle [log, 2026-11-25].
