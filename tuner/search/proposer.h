@@ -45,6 +45,7 @@ class Proposer {
   void take(std::size_t index, Picks& picks);
   void take_ranked(const std::vector<double>& score, std::size_t count, Picks& picks);
   void take_first_of_families(std::size_t count, Picks& picks);
+  void take_contrasts(std::size_t count, Picks& picks);
   void take_neighbours(std::size_t count, Picks& picks);
   void take_random(std::size_t count, Picks& picks);
   void take_of_made(const std::vector<double>& score, std::size_t count, Picks& picks);
