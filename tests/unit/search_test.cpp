@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "generator/space/code_class.h"
+#include "tuner/search/proposer.h"
 
 namespace kiln::search_test {
 
@@ -161,6 +162,20 @@ TEST_F(SearchTest, FindsNearlyTheBestThoughTheModelIsWrong) {
     sum += best_of_all(cost) / found;
   }
   EXPECT_GE(sum / kSeeds, 0.975);
+}
+
+// The model alone would fill it with stream_d.
+TEST_F(SearchTest, TheFirstGroupHasBothValuesOfFlags) {
+  input_.device.compute_units = 1;
+  space_ = space_for(Gemm::row_major(843, 369, 8), input_.device).value();
+  std::set<bool> streams, rows;
+  for (const Config& config : Proposer(space_, 1).next(8, 0))
+    if (const auto* packed = std::get_if<HostPacked>(&config)) {
+      streams.insert(packed->stream_d);
+      rows.insert(packed->rows_d);
+    }
+  EXPECT_EQ(streams.size(), 2u);
+  EXPECT_EQ(rows.size(), 2u);
 }
 
 TEST_F(SearchTest, TriesEveryFamilyAndExploresBeyondTheModel) {

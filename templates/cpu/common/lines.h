@@ -3,9 +3,17 @@
 // reading it first, and where nothing reads D soon it need not evict what is read again. Finished
 // elements wait in the thread's memory, as far from a line's begin as in D. Expects vector.h, and
 // from the parameters: TypeD.
+//% end
+//% if rows_d
+// Where finished rows of D wait until they are written, one after the other. Expects vector.h, and
+// from the parameters: TypeD.
+//% end
+//% if stream_d || rows_d
 #pragma once
 
 constexpr i64 kLineElements = 64 / i64(sizeof(TypeD));
+//% end
+//% if stream_d
 
 /// Elements that wait for the rest of their lines: some rows of D, `pitch` elements each.
 struct Lines {
@@ -65,11 +73,6 @@ KILN_INLINE void write_lines(const Where& out, int rows, i64 columns) {
 }
 //% end
 //% if rows_d
-// Where finished rows of D wait until they are written, one after the other. Expects vector.h, and
-// from the parameters: TypeD.
-#pragma once
-
-constexpr i64 kLineElements = 64 / i64(sizeof(TypeD));
 
 /// Elements between a line's begin and `d`.
 KILN_INLINE i64 before_line(const TypeD* d) {

@@ -63,7 +63,7 @@ struct Strips {
   i64 quota = 0;  // lines that leave with each tile
   Strip current{};
   i64 rows = 0;                 // of the current strip
-  TypeD* base;                  // the line in which it begins
+  TypeD* base = nullptr;        // the line in which it begins
   bool second = false;          // of the two in memory
   i64 skip = 0;                 // elements of that line that others write
   const TypeD* rest = nullptr;  // the last line of the strip before, which is not whole

@@ -100,8 +100,7 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        };
        return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, !p.gemm.b_packed);
      }},
-    {"rows_d=1 needs kc >= k, inner=columns, swap=0, stream_d=0, no parallel=k, and "
-     "vectors",
+    {"rows_d=1 needs kc >= k, inner=columns, swap=0, stream_d=0, no parallel=k, and vectors",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !c.rows_d || (c.kc >= p.gemm.k && c.inner == Inner::columns && !c.swap &&
                             !c.stream_d && c.parallel != Parallel::k && c.isa != Isa::portable);
