@@ -1,7 +1,8 @@
 // Kernels for products that come from memory, run on small ones, whose spaces do not offer most of
 // them: D in whole lines past the caches (stream_d), rows of D that begin anywhere, also between
 // two elements' places; D in the order of its rows (rows_d); long runs of an operand's rows packed
-// at a time (long_runs); a tile's D written while the next is multiplied (overlap).
+// at a time (long_runs); a tile's D written while the next is multiplied (overlap); a batch's D
+// stored past the caches (stream_d of host_small).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -74,6 +75,16 @@ constexpr Kernel kRows[] = {
      "isa=avx512 mr=6 nv=4 kc=32 mc=12 nc=192"},
     {"avx2", "fp64 N N 30 71 30", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=72"},
     {"avx2", "fp32 N N 30 71 30 batch=3 amax=1", "isa=avx2 mr=4 nv=2 kc=32 mc=16 nc=32"},
+};
+// Rows that are one vector, of each width, or several; rows apart; a D narrower than the sums.
+constexpr Kernel kBatches[] = {
+    {"avx512", "fp32 N N 8 8 8 batch=5", "isa=avx512 bytes=32 mr=8 nv=1 unroll=4"},
+    {"avx512", "fp32 N N 4 4 4 batch=9 amax=1", "isa=avx512 bytes=16 mr=4 nv=1 unroll=0"},
+    {"avx512", "fp64 T N 17 24 7 batch=3", "isa=avx512 bytes=64 mr=8 nv=2 unroll=1"},
+    {"avx512", "fp32 N T 16 32 13 batch=4 ldd=48 epilogue=bias_col+gelu+residual",
+     "isa=avx512 bytes=64 mr=8 nv=2 unroll=4"},
+    {"avx512", "bf16 N N 11 32 9 batch=3", "isa=avx512 bytes=64 mr=6 nv=2 unroll=8"},
+    {"avx2", "fp32 N N 24 24 24 batch=2", "isa=avx2 bytes=32 mr=4 nv=3 unroll=8"},
 };
 constexpr Kernel kOverlaps[] = {
     {"amx", "bf16 N T 100 77 333 epilogue=bias_col+gelu+residual", "mt=2 nt=2 kc=64 nc=64 swap=0"},
@@ -158,6 +169,11 @@ TEST(Rows, OfDInTheirOrderAreRight) {
     check(one, "host_packed " + std::string(one.config) +
                    " pack_a=1 pack_b=1 inner=columns parallel=none unroll=4 prefetch=0 stream_d=0"
                    " fetch_a=0 fetch_b=0 rows_d=1");
+}
+
+TEST(Batches, PastTheCachesAreRight) {
+  for (const Kernel& one : kBatches)
+    check(one, "host_small " + std::string(one.config) + " parallel=none stream_d=1");
 }
 
 TEST(OverlappingTiles, AreRight) {

@@ -42,7 +42,7 @@ struct Output {
   Strip strip;
   //% end
   //% if stream_rows
-  bool streams;  // every row of D begins at a line
+  bool streams;  // every row of D begins where kStreamed bytes can be stored past the caches
   //% end
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
@@ -65,8 +65,8 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.columns = args.n;
   //% end
   //% if stream_rows
-  out.streams = reinterpret_cast<unsigned long long>(out.d) % 64 == 0 &&
-                (args.m < 2 || args.ldd * i64(sizeof(TypeD)) % 64 == 0);
+  out.streams = reinterpret_cast<unsigned long long>(out.d) % kStreamed == 0 &&
+                (args.m < 2 || args.ldd * i64(sizeof(TypeD)) % kStreamed == 0);
   //% end
   //% if line_scale_a && !tensor_scale_a
   out.scale_a = static_cast<const float*>(args.scale_a) + batch * args.m;
@@ -342,10 +342,10 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
 }
 //% else
 //% if stream_rows
-/// Stores finished elements, past the caches where they fill a line.
+/// Stores finished elements, past the caches where they are kStreamed bytes.
 template <int L, typename T>
 KILN_INLINE void put(const Output& out, T* to, Vec<T, L> v, int columns) {
-  if (L * sizeof(T) == 64 && out.streams && columns >= L)
+  if (L * sizeof(T) == kStreamed && out.streams && columns >= L)
     __builtin_nontemporal_store(v, reinterpret_cast<Vec<T, L>*>(to));
   else
     store_first<L>(to, v, columns);

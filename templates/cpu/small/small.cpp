@@ -161,12 +161,19 @@ KILN_INLINE void strip(const TypeA* a,
 
 extern "C" long long kiln_workspace_bytes(const KilnArgs*, int) { return 0; }
 
-KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
+KILN_INLINE void multiply(const KilnArgs& args,
+                          //% if stream_rows
+                          bool streams,
+                          //% end
+                          i64 batch) {
   const auto* a = static_cast<const TypeA*>(args.a) + batch * args.stride_a;
   const auto* b = static_cast<const TypeB*>(args.b) + batch * args.stride_b;
   Output out = output_of(args, batch);
   out.ldd = kLdd;
   out.ldc = kLdc;
+  //% if stream_rows
+  out.streams = streams;
+  //% end
   //% if whole_columns
   for (int j = 0; j + kNr <= kN; j += kNr) strip<kNv, kNr>(a, b, out, j);
   //% end
@@ -178,7 +185,19 @@ KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
 //% if batched || amax
 extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
   const Work work = work_of(*args, thread, threads);
+  //% if stream_rows
+  // Known to the compiler, each way is without branches.
+  if (output_of(*args, 0).streams) {
+    for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch)
+      multiply(*args, true, batch);
+    __builtin_ia32_sfence();  // streamed stores come before whatever the caller does next
+    return;
+  }
+  for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch)
+    multiply(*args, false, batch);
+  //% else
   for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch) multiply(*args, batch);
+  //% end
 }
 //% else
 extern "C" __attribute__((noinline)) void kiln_direct(const void* a, const void* b, const void* c,

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_db512cafe13ad26e.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_d9ff631c65ced545.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -532,7 +532,8 @@ KILN_INLINE void strip(const TypeA* a,
 
 extern "C" long long kiln_workspace_bytes(const KilnArgs*, int) { return 0; }
 
-KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
+KILN_INLINE void multiply(const KilnArgs& args,
+                          i64 batch) {
   const auto* a = static_cast<const TypeA*>(args.a) + batch * args.stride_a;
   const auto* b = static_cast<const TypeB*>(args.b) + batch * args.stride_b;
   Output out = output_of(args, batch);

@@ -79,7 +79,8 @@ KILN_INLINE void strip(const TypeA* a,
 
 extern "C" long long kiln_workspace_bytes(const KilnArgs*, int) { return 0; }
 
-KILN_INLINE void multiply(const KilnArgs& args, i64 batch) {
+KILN_INLINE void multiply(const KilnArgs& args,
+                          i64 batch) {
   const auto* a = static_cast<const TypeA*>(args.a) + batch * args.stride_a;
   const auto* b = static_cast<const TypeB*>(args.b) + batch * args.stride_b;
   Output out = output_of(args, batch);

@@ -17,6 +17,7 @@ struct HostSmall {
   int unroll = 1;                      // k steps in the inner loop's body, 0 = all of k
   Parallel parallel = Parallel::none;  // or batch
   bool narrow_edge = false;            // the last vector has no more lanes than its columns need
+  bool stream_d = false;               // a batch's D is stored past the caches
   auto operator<=>(const HostSmall&) const = default;
 
   static constexpr auto fields() {
@@ -27,7 +28,8 @@ struct HostSmall {
                       Field<C, int>{"nv", &C::nv},
                       Field<C, int>{"unroll", &C::unroll},
                       argument("parallel", &C::parallel),
-                      Field<C, bool>{"narrow_edge", &C::narrow_edge, 1, true}};
+                      Field<C, bool>{"narrow_edge", &C::narrow_edge, 1, true},
+                      Field<C, bool>{"stream_d", &C::stream_d, 1, true}};
   }
 };
 

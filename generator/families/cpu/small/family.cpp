@@ -23,6 +23,16 @@ constexpr std::array<std::string_view, 7> kFiles{
     "cpu/common/abi.h",      "cpu/common/types.h", "cpu/common/vector.h", "cpu/common/amax.h",
     "cpu/common/epilogue.h", "cpu/common/share.h", "cpu/small/small.cpp"};
 
+double bytes_of_one_d(const Gemm& g) { return double(g.m) * double(g.n) * size_of(g.d.dtype); }
+
+/// Whether the rows of a batch's D, all products' together, are whole vectors of `lanes` elements.
+/// Stores of half a vector do not pass the caches, and putting them together in memory first takes
+/// as long as it saves (13³ fp32: 84 us, 64 without).
+bool whole_vectors(const Gemm& g, int lanes) {
+  return g.batch > 1 && g.n % lanes == 0 && g.d.ld % lanes == 0 && g.d.batch_stride % lanes == 0 &&
+         lanes * size_of(g.d.dtype) >= 16;
+}
+
 /// Nothing is packed here, so pairs of bf16 would be put together anew in each step: they are
 /// widened to fp32.
 const DotInstruction* instruction(Isa isa, const Canonical& p, const DeviceCaps& d) {
@@ -88,6 +98,10 @@ constexpr Rule<HostSmall, SmallSizes> kRules[] = {
        return !c.narrow_edge ||
               (c.isa == Isa::avx512 && p.gemm.n > w.lanes && edge_lanes(p.gemm.n, w) < w.lanes);
      }},
+    {"stream_d=1 needs a batch whose rows of D are whole vectors, of a vector instruction set",
+     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
+       return !c.stream_d || (c.isa != Isa::portable && whole_vectors(p.gemm, w.lanes));
+     }},
     {"parallel is none, or batch with 2 or more threads and products",
      [](const Canonical& p, const DeviceCaps& d, const HostSmall& c, const SmallSizes&) {
        const auto way = c.parallel;
@@ -101,6 +115,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   if (double(g.m) * double(g.n) * double(g.k) > kMostWork) return;
   std::vector<Parallel> ways{Parallel::none};
   if (d.compute_units > 1 && g.batch > 1) ways.push_back(Parallel::batch);
+  const bool beyond = !host::stays_in_cache(d, double(g.batch) * host::touched_bytes(g));
   for (const Isa isa : host::isas(d)) {
     const auto* row = instruction(isa, p, d);
     if (row == nullptr) continue;
@@ -113,6 +128,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
         continue;
       const bool narrows = isa == Isa::avx512 && bytes == row->vector_bytes && across > 1 &&
                            edge_lanes(g.n, {*row, lane_count}) < lane_count;
+      const bool streams = beyond && isa != Isa::portable && whole_vectors(g, lane_count);
       for (int nv = 1; nv <= std::min(across, 8); ++nv)
         for (int mr = 1; mr <= std::min<std::int64_t>(g.m, 28); ++mr) {
           const bool even = g.m % mr == 0, full = mr * nv * 2 >= host::vector_registers(isa);
@@ -121,7 +137,9 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             if (unroll == 0 && double(mr) * nv * double(g.k) > kWorthUnrolling) continue;
             for (const Parallel way : ways)
               for (const bool narrow : {false, true})
-                if (!narrow || narrows) visit(HostSmall{isa, bytes, mr, nv, unroll, way, narrow});
+                for (const bool stream : {false, true})
+                  if ((!narrow || narrows) && (!stream || streams))
+                    visit(HostSmall{isa, bytes, mr, nv, unroll, way, narrow, stream});
           }
         }
     }
@@ -164,29 +182,54 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
   v["lone_column"] = flag(host::stores_lone_column(g, w.lanes, g.n));
   v["narrow_edge"] = flag(h.narrow_edge);
   v["batched"] = flag(g.batch > 1);
+  v["stream_rows"] = flag(h.stream_d);
+  if (h.stream_d)
+    add("kStreamed", w.lanes * size_of(g.d.dtype), "bytes of D that are stored past the caches");
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
   return out;
+}
+
+/// A batch's operands, from where the caller has them; a line of D that is not streamed is read
+/// before it is written.
+double moved_ns(const Canonical& p, const DeviceCaps& d, const HostSmall& h,
+                const host::Rates& rate) {
+  const Gemm& g = p.gemm;
+  if (g.batch < 2) return 0;
+  const double operands = host::touched_bytes(g), d_again = h.stream_d ? 0 : bytes_of_one_d(g);
+  const auto batch = double(g.batch);
+  return batch * (operands + d_again) / host::far_rate(d, rate, batch * operands, batch * operands);
+}
+
+/// The longer of both, and of the other what does not hide behind it (Zen 4, batches of 8³ and 16³
+/// fp32 from memory: 14 and 77 ns of arithmetic a product, 25 and 100 of memory's; 25 and 102 ns,
+/// streamed 19 and 97).
+double beside_memory(double computed, double moved) {
+  return std::max(computed, moved) + 0.2 * std::min(computed, moved);
 }
 
 double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, const SmallSizes& w) {
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
   const auto k = double(g.k);
+  // A core whose units are half as wide as vectors computes two that fit them in the time of one
+  // (Zen 4, 1000 products of 24³ fp32: three vectors of 32 bytes 277 us, two of 64 362 us).
+  const int unit = microarchitecture(d).unit_bytes;
+  const bool halves = h.isa == Isa::avx512 && unit < 64;
+  const double pace = halves && h.bytes <= unit ? 2 : 1;
   // Fitted, with what follows, to 220 configs of 10 cubes of 20 to 63 (Zen 4).
   const double loop = h.unroll == 0 ? 0 : 0.15 * k / h.unroll;
   const auto tile_ns = [&](std::int64_t rows, std::int64_t vectors, double saved) {
     if (rows == 0 || vectors == 0) return 0.0;
     const double all = double(rows * vectors), dots = all - double(rows) * saved;
-    const double step = std::max({dots, 0.67 * double(rows + vectors), rate.chains});
+    const double step = std::max({dots / pace, 0.67 * double(rows + vectors), rate.chains});
     return k * step / rate.dots_per_ns + 2 + loop + 0.3 * all;
   };
   const auto strip_ns = [&](std::int64_t vectors, double saved) {
     return double(g.m / h.mr) * tile_ns(h.mr, vectors, saved) + tile_ns(g.m % h.mr, vectors, saved);
   };
-  // Where units are half as wide as vectors a narrow one takes half the time, but loads the same.
-  const bool halves = h.isa == Isa::avx512 && 2 * microarchitecture(d).unit_bytes <= h.bytes;
   const std::int64_t vectors = ceil_div(g.n, w.lanes), nr = std::int64_t(h.nv) * w.lanes;
   double one = double(g.n / nr) * strip_ns(h.nv, 0) +
+               // A narrow last vector takes half the time, but loads the same.
                strip_ns(ceil_div(g.n % nr, w.lanes), h.narrow_edge && halves ? 0.25 : 0);
   // A vector is loaded for every column and a block transposed, of which what k lacks is left out.
   const double used = std::min<double>(double(g.k), w.lanes);
@@ -194,7 +237,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
                         (w.lanes + 2 * used * std::log2(double(w.lanes))) / rate.dots_per_ns;
   const bool shared = h.parallel == Parallel::batch;
   if (p.b_k_major) one += turned;
-  return 3 + (shared ? 2000 : 0) + double(g.batch) * one / (shared ? d.compute_units : 1);
+  const double computed = double(g.batch) * one / (shared ? d.compute_units : 1);
+  return 3 + (shared ? 2000 : 0) + beside_memory(computed, moved_ns(p, d, h, rate));
 }
 
 constexpr TypedFamily<HostSmall, SmallSizes> kRow{
