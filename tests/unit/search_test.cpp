@@ -351,6 +351,32 @@ TEST_F(SearchTest, TheIncumbentYieldsOnlyToAGainOfTwoPercent) {
 }
 
 // Samples of a disturbed core are dropped, of some contenders more than of others.
+TEST_F(SearchTest, WhoWasScreenedFasterThanTheWinnerRacedRacesToo) {
+  // The first that is screened seems so much faster than it is that it races alone.
+  class LuckyBench : public FakeBench {
+   public:
+    using FakeBench::FakeBench;
+    std::vector<Measured> screen(const std::vector<Config>& group) override {
+      std::vector<Measured> rows = FakeBench::screen(group);
+      if (!lucky && rows.front().ok()) {
+        lucky = rows.front().config;
+        std::get<Timing>(rows.front().outcome).median_ns /= 1000;
+      }
+      return rows;
+    }
+    std::optional<Config> lucky;
+  } bench(surface(space_, 1.4, 3), 60);
+  const SearchResult result = search(input_, bench).value();
+  ASSERT_TRUE(result.winner && bench.lucky);
+  const Measured& winner = result.measured[*result.winner];
+  EXPECT_EQ(bench.raced.front(), *bench.lucky);
+  EXPECT_NE(winner.config, *bench.lucky);
+  for (const Measured& row : result.measured)
+    if (row.ok() && row.config != *bench.lucky) {
+      EXPECT_LE(winner.timing().median_ns, row.timing().median_ns);
+    }
+}
+
 TEST_F(SearchTest, FewSamplesWinOnlyByAnIntervalBelowTheOthers) {
   // The second of a race has a fifth of the samples, and an interval of so much either way.
   const auto second_wins = [&](double median, double width) {
