@@ -350,7 +350,6 @@ TEST_F(SearchTest, TheIncumbentYieldsOnlyToAGainOfTwoPercent) {
   EXPECT_FALSE(winner_against(1.025));
 }
 
-// Samples of a disturbed core are dropped, of some contenders more than of others.
 TEST_F(SearchTest, WhoWasScreenedFasterThanTheWinnerRacedRacesToo) {
   // The first that is screened seems so much faster than it is that it races alone.
   class LuckyBench : public FakeBench {
@@ -377,6 +376,7 @@ TEST_F(SearchTest, WhoWasScreenedFasterThanTheWinnerRacedRacesToo) {
     }
 }
 
+// Samples of a disturbed core are dropped, of some contenders more than of others.
 TEST_F(SearchTest, FewSamplesWinOnlyByAnIntervalBelowTheOthers) {
   // The second of a race has a fifth of the samples, and an interval of so much either way.
   const auto second_wins = [&](double median, double width) {

@@ -186,8 +186,9 @@ KILN_INLINE void multiply(const KilnArgs& args,
 extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
   const Work work = work_of(*args, thread, threads);
   //% if stream_rows
-  // Known to the compiler, each way is without branches.
-  if (output_of(*args, 0).streams) {
+  // Two loops, in each of which the compiler knows `streams`: a branch at every store takes as long
+  // as streaming saves.
+  if (output_of(*args, 0).streams && args->stride_d * i64(sizeof(TypeD)) % kStreamed == 0) {
     for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch)
       multiply(*args, true, batch);
     __builtin_ia32_sfence();  // streamed stores come before whatever the caller does next

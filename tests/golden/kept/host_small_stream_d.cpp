@@ -17,7 +17,7 @@ constexpr int kLdd = 16;          // elements between rows of D
 constexpr int kMr = 16;           // rows of the register tile
 constexpr int kNv = 1;            // vectors across the register tile
 constexpr int kUnroll = 4;        // k steps in the inner loop's body
-constexpr int kStreamed = 64;     // bytes of D that are stored past the caches
+constexpr int kStreamed = 64;     // bytes of D in one store past the caches
 constexpr int kRowUnit = 16;      // rows are divided among threads at multiples of this
 constexpr int kColumnUnit = 16;   // columns are divided among threads at multiples of this
 
@@ -91,8 +91,9 @@ KILN_INLINE void multiply(const KilnArgs& args,
 
 extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
   const Work work = work_of(*args, thread, threads);
-  // Known to the compiler, each way is without branches.
-  if (output_of(*args, 0).streams) {
+  // Two loops, in each of which the compiler knows `streams`: a branch at every store takes as long
+  // as streaming saves.
+  if (output_of(*args, 0).streams && args->stride_d * i64(sizeof(TypeD)) % kStreamed == 0) {
     for (i64 batch = work.batches.begin; batch < work.batches.end; ++batch)
       multiply(*args, true, batch);
     __builtin_ia32_sfence();  // streamed stores come before whatever the caller does next

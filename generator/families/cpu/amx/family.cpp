@@ -246,7 +246,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   v["stream_d"] = flag(h.stream_d && h.mc > 0);
   v["stream_rows"] = flag(h.stream_d && h.mc == 0);
   if (h.stream_d && h.mc == 0)
-    out.constants.push_back(number("kStreamed", 64, "bytes of D that are stored past the caches"));
+    out.constants.push_back(number("kStreamed", 64, "bytes of D in one store past the caches"));
   // Nothing in the epilogue depends on the row or the column of an element.
   v["flat_rows"] =
       flag(h.mc > 0 && !h.swap && !h.stream_d && h.parallel != Parallel::k &&

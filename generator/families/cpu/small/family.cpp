@@ -26,8 +26,8 @@ constexpr std::array<std::string_view, 7> kFiles{
 double bytes_of_one_d(const Gemm& g) { return double(g.m) * double(g.n) * size_of(g.d.dtype); }
 
 /// Whether the rows of a batch's D, all products' together, are whole vectors of `lanes` elements.
-/// Stores of half a vector do not pass the caches, and putting them together in memory first takes
-/// as long as it saves (13³ fp32: 84 us, 64 without).
+/// A masked store does not pass the caches, and putting lines together in memory first takes longer
+/// than it saves (1000 products of 13³ fp32: 84 us, 64 without).
 bool whole_vectors(const Gemm& g, int lanes) {
   return g.batch > 1 && g.n % lanes == 0 && g.d.ld % lanes == 0 && g.d.batch_stride % lanes == 0 &&
          lanes * size_of(g.d.dtype) >= 16;
@@ -184,13 +184,13 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
   v["batched"] = flag(g.batch > 1);
   v["stream_rows"] = flag(h.stream_d);
   if (h.stream_d)
-    add("kStreamed", w.lanes * size_of(g.d.dtype), "bytes of D that are stored past the caches");
+    add("kStreamed", w.lanes * size_of(g.d.dtype), "bytes of D in one store past the caches");
   host::add_shares(out, h.parallel, h.mr, nr, row.group);
   return out;
 }
 
-/// A batch's operands, from where the caller has them; a line of D that is not streamed is read
-/// before it is written.
+/// What one thread takes for a batch's operands, from where the caller has them; a line of D that
+/// is not streamed is read before it is written.
 double moved_ns(const Canonical& p, const DeviceCaps& d, const HostSmall& h,
                 const host::Rates& rate) {
   const Gemm& g = p.gemm;
@@ -214,8 +214,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
   // A core whose units are half as wide as vectors computes two that fit them in the time of one
   // (Zen 4, 1000 products of 24³ fp32: three vectors of 32 bytes 277 us, two of 64 362 us).
   const int unit = microarchitecture(d).unit_bytes;
-  const bool halves = h.isa == Isa::avx512 && unit < 64;
-  const double pace = halves && h.bytes <= unit ? 2 : 1;
+  const bool avx512 = h.isa == Isa::avx512, halves = avx512 && unit < h.bytes;
+  const double pace = avx512 && !halves ? 64.0 / unit : 1;
   // Fitted, with what follows, to 220 configs of 10 cubes of 20 to 63 (Zen 4).
   const double loop = h.unroll == 0 ? 0 : 0.15 * k / h.unroll;
   const auto tile_ns = [&](std::int64_t rows, std::int64_t vectors, double saved) {
@@ -237,8 +237,8 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, cons
                         (w.lanes + 2 * used * std::log2(double(w.lanes))) / rate.dots_per_ns;
   const bool shared = h.parallel == Parallel::batch;
   if (p.b_k_major) one += turned;
-  const double computed = double(g.batch) * one / (shared ? d.compute_units : 1);
-  return 3 + (shared ? 2000 : 0) + beside_memory(computed, moved_ns(p, d, h, rate));
+  const double alone = beside_memory(double(g.batch) * one, moved_ns(p, d, h, rate));
+  return 3 + (shared ? 2000 + alone / d.compute_units : alone);
 }
 
 constexpr TypedFamily<HostSmall, SmallSizes> kRow{
