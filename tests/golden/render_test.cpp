@@ -96,8 +96,8 @@ const Case kCases[] = {
      "parallel=k unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
      "cpu/common/share.h"},
     {"host_packed_int8_weights", "avx512_bf16", 1, "int8 N T 32 512 1024 out=fp32 packed_b=1",
-     "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns "
-     "parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=0",
+     "host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=256 pack_a=1 pack_b=1 inner=columns "
+     "parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=2",
      "cpu/common/panels.h cpu/packed/operand.h cpu/packed/tile.h cpu/packed/memory.h "
      "cpu/packed/packed.cpp"},
     {"host_dot_ahead", "avx512_bf16", 1, "bf16 N N 4008 3 1529",

@@ -31,23 +31,45 @@ TEST(PackedLayout, FollowsFromTypesAndDevice) {
   const auto text_of = [](std::string_view shape, std::string_view device) {
     return text(layout_of(shape, device));
   };
-  EXPECT_EQ(text_of("fp32 N T 5 6 7", "avx512"), "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0");
-  EXPECT_EQ(text_of("fp32 N T 5 6 7", "avx2"), "as=f32;bytes=4;lanes=8;group=1;step=1;sums=0");
+  EXPECT_EQ(text_of("fp32 N T 5 6 7", "avx512"),
+            "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("fp32 N T 5 6 7", "avx2"),
+            "as=f32;bytes=4;lanes=8;group=1;step=1;sums=0;pages=staggered");
   EXPECT_EQ(text_of("fp64 N T 5 6 7", "portable"),
-            "as=itself;bytes=8;lanes=2;group=1;step=1;sums=0");
-  EXPECT_EQ(text_of("bf16 N T 5 6 7", "avx512"), "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0");
-  EXPECT_EQ(text_of("bf16 N T 5 6 7", "amx"), "as=itself;bytes=2;lanes=16;group=2;step=16;sums=0");
+            "as=itself;bytes=8;lanes=2;group=1;step=1;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("bf16 N T 5 6 7", "avx512"),
+            "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("bf16 N T 5 6 7", "amx"),
+            "as=itself;bytes=2;lanes=16;group=2;step=16;sums=0;pages=staggered");
   EXPECT_EQ(text_of("bf16 N T 5 6 7", "amx"), text_of("bf16 N N 900 6 7 batch=2", "avx512_bf16"));
   EXPECT_EQ(text_of("int8 N T 5 6 7", "avx512_bf16"),
-            "as=itself;bytes=1;lanes=16;group=4;step=16;sums=1");
+            "as=itself;bytes=1;lanes=16;group=4;step=16;sums=1;pages=staggered");
   EXPECT_EQ(text_of("u8s8 N T 5 6 7", "avx512_bf16"), text_of("int8 N T 5 6 7", "amx"))
       << "whatever A is";
   EXPECT_EQ(text_of("s8u8 N T 5 6 7", "avx512_bf16"),
-            "as=itself;bytes=1;lanes=16;group=4;step=16;sums=0");
-  EXPECT_EQ(text_of("int8 N T 5 6 7", "avx512"), "as=s16;bytes=2;lanes=16;group=2;step=1;sums=0");
-  EXPECT_EQ(text_of("int8 N T 5 6 7", "avx2"), "as=s16;bytes=2;lanes=8;group=2;step=1;sums=0");
-  EXPECT_EQ(text_of("int8 N T 5 6 7", "portable"), "as=s32;bytes=4;lanes=4;group=1;step=1;sums=0");
-  EXPECT_EQ(text_of("fp8 N T 5 6 7", "avx512"), "as=itself;bytes=1;lanes=1;group=1;step=1;sums=0");
+            "as=itself;bytes=1;lanes=16;group=4;step=16;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("int8 N T 5 6 7", "avx512"),
+            "as=s16;bytes=2;lanes=16;group=2;step=1;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("int8 N T 5 6 7", "avx2"),
+            "as=s16;bytes=2;lanes=8;group=2;step=1;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("int8 N T 5 6 7", "portable"),
+            "as=s32;bytes=4;lanes=4;group=1;step=1;sums=0;pages=staggered");
+  EXPECT_EQ(text_of("fp8 N T 5 6 7", "avx512"),
+            "as=itself;bytes=1;lanes=1;group=1;step=1;sums=0;pages=staggered");
+}
+
+/// In rows of units of 64 bytes, 64 to a page.
+TEST(PackedLayout, PanelsOfWholePagesLieApart) {
+  const auto rows = [](std::string_view shape) {
+    const Gemm gemm = parse_gemm(shape).value();
+    return layout_of(shape, "amx").panel_bytes(gemm.k) / 64;
+  };
+  EXPECT_EQ(rows("fp32 N T 1 16 4096"), 4096 + 17);
+  EXPECT_EQ(rows("fp32 N T 1 16 4093"), 4093 + 17);
+  EXPECT_EQ(rows("fp32 N T 1 16 4100"), 4100 + 17);
+  EXPECT_EQ(rows("fp32 N T 1 16 4120"), 4120) << "they are apart by themselves";
+  EXPECT_EQ(rows("fp32 N T 1 16 960"), 960) << "16 pages at least";
+  EXPECT_EQ(rows("int8 N T 1 16 4096"), 1024 + 1 + 17) << "a row of sums is a part of a panel";
 }
 
 /// Every config of both families reads the one layout, or is refused.
@@ -62,7 +84,7 @@ TEST(PackedLayout, IsAPartOfALaunch) {
     const std::string plain = launch_text(gemm, device, parsed);
     EXPECT_EQ(plain.find("b="), plain.npos) << plain;
     EXPECT_EQ(launch_text(gemm.with_packed_b(), device, parsed),
-              plain + "b=as=itself;bytes=2;lanes=16;group=2;step=16;sums=0;");
+              plain + "b=as=itself;bytes=2;lanes=16;group=2;step=16;sums=0;pages=staggered;");
   }
   DeviceCaps without = device;  // vectors hold floats there, tiles pairs of bf16
   without.cpu.avx512_bf16 = false;
@@ -145,8 +167,8 @@ TEST(PackB, PutsEveryElementInItsPlace) {
         std::int32_t stored = 0;
         std::memcpy(&stored,
                     copy.data.get() + batch * l.bytes(g.n, g.k) +
-                        (column / l.lanes + 1) * l.panel_bytes(g.k) -
-                        (l.lanes - column % l.lanes) * 4,
+                        column / l.lanes * l.panel_bytes(g.k) + l.rows(g.k) * l.row_bytes() +
+                        column % l.lanes * 4,
                     sizeof stored);
         ASSERT_EQ(stored, sum) << text(g) << ": column " << column;
       }
@@ -156,7 +178,10 @@ TEST(PackB, PutsEveryElementInItsPlace) {
 TEST(PackedB, GivesTheSameResult) {
   Opened kiln;
   for (const Gemm& plain : {Gemm::row_major(37, 70, 51), Gemm::row_major(9, 33, 40).transpose_b(),
-                            Gemm::row_major(9, 33, 40, bf16)}) {
+                            Gemm::row_major(9, 33, 40, bf16),
+                            // Panels of whole pages, which lie apart.
+                            Gemm::row_major(9, 70, 1024), Gemm::row_major(9, 70, 4093, bf16),
+                            parse_gemm("int8 N T 9 70 4096").value()}) {
     const Gemm gemm = plain.with_packed_b();
     const auto run = [&](const Operands& operands) -> Status {
       const auto packed = kiln->pack_b(plain, operands.b);
@@ -227,7 +252,8 @@ TEST_P(OneCopy, ServesEveryMAndThreadCount) {
 }
 INSTANTIATE_TEST_SUITE_P(Types, OneCopy,
                          testing::Values("fp32 N T 300 75 130", "bf16 N N 300 75 131",
-                                         "int8 N T 300 75 130", "u8s8 N N 301 75 131"));
+                                         "bf16 N T 100 75 2048", "int8 N T 300 75 130",
+                                         "u8s8 N N 301 75 131"));
 
 TEST(PackedB, TheReferenceKernelReadsIt) {
   Opened kiln;

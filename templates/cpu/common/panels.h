@@ -12,8 +12,20 @@ constexpr int kNr = kNv * kLanes;
 //% end
 /// Rows of units in a panel: a multiple of kPanelStep.
 KILN_INLINE i64 panel_groups(i64 k) { return round_up((k + kGroup - 1) / kGroup, kPanelStep); }
+//% if b_packed
+/// Units from one panel to the next, a row of column sums included. A tile reads several side by
+/// side. Whole pages apart, or nearly, they would contend for the same parts of memory and caches,
+/// so large ones have a quarter of a page between them.
+KILN_INLINE i64 panel_units(i64 k) {
+  constexpr i64 kPageRows = 4096 / i64(kLanes * sizeof(Unit));
+  const i64 rows = panel_groups(k) + kColumnSums;
+  const bool whole = rows >= 16 * kPageRows && (rows + kPageRows / 16) % kPageRows <= kPageRows / 8;
+  return (rows + (whole ? kPageRows * 17 / 64 : 0)) * kLanes;
+}
+//% else
 /// Units that a panel takes, a row of column sums included.
 KILN_INLINE i64 panel_units(i64 k) { return (panel_groups(k) + kColumnSums) * kLanes; }
+//% end
 /// Units that the panels of so many columns take.
 KILN_INLINE i64 panels_units(i64 columns, i64 k) {
   return (columns + kLanes - 1) / kLanes * panel_units(k);

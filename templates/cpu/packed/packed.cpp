@@ -25,6 +25,12 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
     j += blocks.nc;
   }
   if (j >= columns.end) return piece(args.b, 0, 1, 1);
+  //% if b_packed
+  const i64 k = smaller(blocks.kc, ks.end - k0), width = smaller(blocks.nc, columns.end - j);
+  const Unit* panel = static_cast<const Unit*>(args.b) + panels_units(j, args.k);
+  return piece(panel + k0 / kGroup * kLanes, panel_units(args.k) * i64(sizeof(Unit)),
+               (k + kGroup - 1) / kGroup * i64(sizeof(UnitVec)), (width + kLanes - 1) / kLanes);
+  //% else
   const i64 size = sizeof(TypeB), k = smaller(blocks.kc, ks.end - k0);
   const i64 width = smaller(blocks.nc, columns.end - j);
   const TypeB* b = static_cast<const TypeB*>(args.b);
@@ -48,6 +54,7 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
   //% end
   //% if !gate && !b_k_major
   return piece(b + k0 * args.ldb + j, args.ldb * size, width * size, k);
+  //% end
   //% end
 }
 //% end

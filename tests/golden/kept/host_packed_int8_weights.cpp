@@ -1,6 +1,6 @@
 // device:  x86-64-v4
 // problem: int8 N T 32 512 1024 out=fp32 packed_b=1
-// config:  host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=512 pack_a=1 pack_b=1 inner=columns parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=0
+// config:  host_packed isa=avx512 mr=8 nv=2 kc=1024 mc=32 nc=256 pack_a=1 pack_b=1 inner=columns parallel=none unroll=1 prefetch=16 stream_d=0 fetch_a=0 fetch_b=2
 
 // ---- parameters ----
 using TypeA = i8;                   // elements of A
@@ -18,6 +18,7 @@ constexpr int kColumnSums = 1;      // rows of column sums behind a panel of B
 constexpr u32 kFlip = 0x80808080u;  // turns signed bytes of A into unsigned ones
 constexpr bool kPackA = true;       // A is copied to strips
 constexpr bool kPackB = false;      // B is copied to panels
+constexpr int kFetchB = 2;          // lines of B's next block that 8 steps fetch ahead
 
 // ---- cpu/common/panels.h ----
 // Panels of B: one vector of columns over k, a row of units for each kGroup of k, zeros where k
@@ -29,8 +30,15 @@ constexpr bool kPackB = false;      // B is copied to panels
 constexpr int kNr = kNv * kLanes;
 /// Rows of units in a panel: a multiple of kPanelStep.
 KILN_INLINE i64 panel_groups(i64 k) { return round_up((k + kGroup - 1) / kGroup, kPanelStep); }
-/// Units that a panel takes, a row of column sums included.
-KILN_INLINE i64 panel_units(i64 k) { return (panel_groups(k) + kColumnSums) * kLanes; }
+/// Units from one panel to the next, a row of column sums included. A tile reads several side by
+/// side. Whole pages apart, or nearly, they would contend for the same parts of memory and caches,
+/// so large ones have a quarter of a page between them.
+KILN_INLINE i64 panel_units(i64 k) {
+  constexpr i64 kPageRows = 4096 / i64(kLanes * sizeof(Unit));
+  const i64 rows = panel_groups(k) + kColumnSums;
+  const bool whole = rows >= 16 * kPageRows && (rows + kPageRows / 16) % kPageRows <= kPageRows / 8;
+  return (rows + (whole ? kPageRows * 17 / 64 : 0)) * kLanes;
+}
 /// Units that the panels of so many columns take.
 KILN_INLINE i64 panels_units(i64 columns, i64 k) {
   return (columns + kLanes - 1) / kLanes * panel_units(k);
@@ -40,12 +48,18 @@ KILN_INLINE i64 panels_units(i64 columns, i64 k) {
 // Where a tile reads: rows of A and columns of B, packed or as the caller left them, by units of
 // kGroup elements of k. Expects abi.h, vector.h, panels.h, ahead.h and the parameters.
 
+/// What is read after the current tiles, of A and of B.
+struct Next {
+  Ahead b;
+};
+
 /// The operands of one tile: A's rows and B's columns, packed or where the caller left them.
 struct Operand {
   const Unit* a;  // [k / kGroup][kMr]
   const Unit* b;  // kNv panels
   i64 b_pitch;    // bytes from one to the next
   const Unit* sums;  // of the first panel's columns; null: an earlier block of k had them
+  Next* next;
 };
 
 /// Rows of units of panels that lie beside one another, one k step of each. Two bases and a pitch
@@ -131,8 +145,9 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
   i64 g = 0;
   // Fetches are spread over the steps: all at once they would hold every fill buffer while the
   // first steps wait for B (measured for D alone: 12 % at n = 1024, kc = 384).
-  const i64 fetches = kRagged ? 0 : smaller(M, whole / kStepsPerFetch);  // D's rows
+  const i64 fetches = whole / kStepsPerFetch;
   for (i64 i = 0; i < fetches; ++i) {
+    fetch<kFetchB>(in.next->b);
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
       if (!kRagged && i < M)
@@ -236,14 +251,30 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 // Packed macro-kernel: blocks of k, n and m around a register tile. Expects share.h, pack.h,
 // tile.h, memory.h.
 
+/// The block of B after the one at (k0, j): the next along k or, after the last, along n.
+KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64 j, i64 k0) {
+  const KilnDivision& blocks = args.division;
+  if ((k0 += blocks.kc) >= ks.end) {
+    k0 = ks.begin;
+    j += blocks.nc;
+  }
+  if (j >= columns.end) return piece(args.b, 0, 1, 1);
+  const i64 k = smaller(blocks.kc, ks.end - k0), width = smaller(blocks.nc, columns.end - j);
+  const Unit* panel = static_cast<const Unit*>(args.b) + panels_units(j, args.k);
+  return piece(panel + k0 / kGroup * kLanes, panel_units(args.k) * i64(sizeof(Unit)),
+               (k + kGroup - 1) / kGroup * i64(sizeof(UnitVec)), (width + kLanes - 1) / kLanes);
+}
+
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
 static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  i64 last_row, Next& next,
                   Range columns, i64 k0, i64 k, Pass pass) {
   for (i64 i = rows.begin; i < rows.end; i += kMr)
     pack_along<kMr, kFlip>(memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup),
                            a_at(args, i, k0), args.lda, int(smaller(kMr, rows.end - i)), k);
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;
+    in.next = &next;
     in.a = memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup);
     const Unit* panel = static_cast<const Unit*>(args.b) + panels_units(j, args.k);
     in.b = panel + k0 / kGroup * kLanes;
@@ -279,8 +310,11 @@ static void multiply(const KilnArgs& args, const Memory& memory, Output out, Ran
     for (i64 k0 = ks.begin; k0 < ks.end || k0 == ks.begin; k0 += kc) {
       const i64 k = smaller(kc, ks.end - k0);
       const Pass pass{k0 == ks.begin, k0 + kc >= ks.end};
+      Next next;
+      next.b = piece_ahead(args, columns, ks, j, k0);
       for (i64 i = rows.begin; i < rows.end; i += mc)
         block(args, memory, out, {i, smaller(i + mc, rows.end)},
+              rows.end, next,
               block_columns, k0, k, pass);
     }
   }

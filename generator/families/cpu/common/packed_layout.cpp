@@ -24,6 +24,8 @@ PackedAs packed_as(Kind kind) {
   return PackedAs::itself;
 }
 
+constexpr std::int64_t kPageBytes = 4096;
+
 constexpr std::string_view kNamesOfPackedAs[] = {"itself", "f32", "s16", "s32"};
 
 }  // namespace
@@ -35,7 +37,10 @@ std::int64_t PackedLayout::rows(std::int64_t k) const {
 std::int64_t PackedLayout::panels(std::int64_t n) const { return ceil_div(n, lanes); }
 
 std::int64_t PackedLayout::panel_bytes(std::int64_t k) const {
-  return rows(k) * row_bytes() + (column_sums ? std::int64_t{lanes} * 4 : 0);
+  const std::int64_t page_rows = kPageBytes / row_bytes();
+  const std::int64_t used = rows(k) + (column_sums ? 1 : 0);
+  const bool whole = used >= 16 * page_rows && (used + page_rows / 16) % page_rows <= page_rows / 8;
+  return (used + (whole ? page_rows * 17 / 64 : 0)) * row_bytes();
 }
 
 PackedLayout packed_layout(const Canonical& problem, const DeviceCaps& device) {
@@ -58,7 +63,8 @@ PackedLayout packed_layout(const Canonical& problem, const DeviceCaps& device) {
 
 std::string text(const PackedLayout& layout) {
   const auto& [as, element_bytes, lanes, group, step, column_sums] = layout;
-  return fmt::format("as={};bytes={};lanes={};group={};step={};sums={}",
+  // Panels were not apart once: the last words keep kernels of that layout from this one.
+  return fmt::format("as={};bytes={};lanes={};group={};step={};sums={};pages=staggered",
                      kNamesOfPackedAs[static_cast<int>(as)], element_bytes, lanes, group, step,
                      static_cast<int>(column_sums));
 }

@@ -15,7 +15,10 @@ namespace kiln {
 enum class PackedAs : std::uint8_t { itself, f32, s16, s32 };
 
 /// Panels of `lanes` columns, one behind the other. A panel has a row for each `group` of k, and a
-/// row has `group` elements of each column. Elements beyond n or k are zeros.
+/// row has `group` elements of each column. Elements beyond n or k are zeros. Behind a panel of
+/// 64 KiB and more that fills whole pages, or nearly, a quarter of a page is left free: tiles read
+/// several panels side by side, which should not contend for the same parts of memory and caches
+/// (templates/cpu/common/panels.h has the same rule).
 struct PackedLayout {
   PackedAs as = PackedAs::itself;
   int element_bytes = 1;
@@ -30,6 +33,7 @@ struct PackedLayout {
   std::int64_t rows(std::int64_t k) const;
   std::int64_t row_bytes() const { return std::int64_t{lanes} * group * element_bytes; }
   std::int64_t panels(std::int64_t n) const;
+  /// From one panel to the next, column sums and what is left free included.
   std::int64_t panel_bytes(std::int64_t k) const;
   /// Of one product of a batch.
   std::int64_t bytes(std::int64_t n, std::int64_t k) const { return panels(n) * panel_bytes(k); }
@@ -39,7 +43,7 @@ struct PackedLayout {
 /// the columns themselves, one behind the other: only the reference kernel reads those.
 PackedLayout packed_layout(const Canonical& problem, const DeviceCaps& device);
 
-/// "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0".
+/// "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0;pages=staggered".
 std::string text(const PackedLayout& layout);
 
 }  // namespace kiln

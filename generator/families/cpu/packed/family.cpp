@@ -91,14 +91,13 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
        return !c.stream_d ||
               (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k);
      }},
-    {"fetch_a and fetch_b are 0 to 8, fetch_a is 0 where an unpacked A is not k-major, fetch_b "
-     "where B is packed weights",
+    {"fetch_a and fetch_b are 0 to 8, fetch_a is 0 where an unpacked A is not k-major",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
        const Canonical& p = w.product;
        const auto fits = [](int lines, bool has) {
          return lines >= 0 && lines <= (has ? kMostLines : 0);
        };
-       return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, !p.gemm.b_packed);
+       return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, true);
      }},
     {"rows_d=1 needs kc >= k, inner=columns, swap=0, stream_d=0, no parallel=k, and vectors",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {

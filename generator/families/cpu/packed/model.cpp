@@ -268,6 +268,15 @@ double late_ns(const Share& s) {
   return ns;
 }
 
+/// Packed weights come from memory while the first tile of a column reads them, and not while the
+/// others compute, unless the next block's are fetched meanwhile: by so much of what could hide
+/// longer (4096×4096 fp32 on a Xeon, no, 16 steps and the next block ahead: 8 to 9.4, 7.2 to 8 and
+/// 7.2 to 9.2 ms with 16 rows, 19.9, 17.9 and 16.7 with 64, 35.2, 32.8 and 29.7 with 128).
+double waiting_for_panels_ns(const Share& s, double others) {
+  if (s.h.fetch_b > 0) return 0.1 * others;
+  return (s.h.prefetch > 0 ? 0.4 : 0.7) * others;
+}
+
 /// The share of transposed_ns or copied_ns that a unit takes, by the bytes of a block's panels:
 /// packing is bound by where its stores go. Fitted together with the shares in predict_packed to
 /// some 8000 measurements of 55 products (Zen 5, all types, 1 to 3880 rows).
@@ -326,17 +335,18 @@ double predict_packed(const DeviceCaps& device, const HostPacked& config,
   const double others = compute + stream + memory - longest;
   // Packing A reads it in long runs by itself.
   double exposed = (s.h.pack_a ? 0.25 : 0.35) * others + late_ns(s);
+  const bool from_memory = far_rate(s, s.bytes_a + s.bytes_b) <= s.rate.dram;
   // What is fetched ahead hides behind arithmetic, but an operand that is read in order and takes
   // longer to come from memory than the arithmetic is only held up (4096×16×4096: 8.2 ms instead of
   // 5.5). D is not fetched that far ahead.
   if (fetches(s.h)) {
-    const bool from_memory = far_rate(s, s.bytes_a + s.bytes_b) <= s.rate.dram;
     const auto held_up = [&](int lines, double read) {
       return from_memory && lines > 0 && read >= 0.8 * compute ? 0.6 * read : 0;
     };
     exposed = 0.18 * others + held_up(s.h.fetch_a, read_a_ns(s));
     if (scattered_b(s) <= 1) exposed += held_up(s.h.fetch_b, read_b_ns(s));
   }
+  if (s.p.gemm.b_packed && from_memory) exposed += waiting_for_panels_ns(s, others);
   if (longest != memory) exposed += 0.33 * results;
   double shared = kCallNs;
   if (s.threads > 1) shared += kTeamNs;

@@ -44,8 +44,9 @@ Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
     out.a = lines(h.mc * kc * size_of(g.a.dtype), double(h.mc) / h.mr * column_tiles);
   if (!h.pack_a && p.a_k_major)
     out.a = lines(h.mr * kc * size_of(g.a.dtype), h.inner == Inner::rows ? 1 : column_tiles);
-  if (!g.b_packed && !has_weights(g) && (h.nc < g.n || h.kc < g.k))
-    out.b = lines(std::min<double>(h.nc, double(g.n)) * factors * kc * size_of(g.b.dtype),
+  const int element = g.b_packed ? row.input_bytes : size_of(g.b.dtype);
+  if (!has_weights(g) && (h.nc < g.n || h.kc < g.k))
+    out.b = lines(std::min<double>(h.nc, double(g.n)) * factors * kc * element,
                   row_tiles * column_tiles);
   return out;
 }
