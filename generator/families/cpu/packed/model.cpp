@@ -251,8 +251,8 @@ double results_ns(const Share& s) {
   return bytes * touches * (lines_of_d(s) / far + (s.k_blocks - 1) / again) + pieces_ns(s);
 }
 
-/// Short rows of an unpacked A end before the hardware's prefetchers have begun, and so do the
-/// pieces of packed weights' panels that a block of k is.
+/// Short rows of an unpacked A, and of a block of an unpacked B, end before the hardware's
+/// prefetchers have begun, and so do the pieces of packed weights' panels that a block of k is.
 double late_ns(const Share& s) {
   const double row_bytes = std::min<double>(s.h.kc, s.k) * size_of(s.p.gemm.a.dtype);
   const double total = s.bytes_a + s.bytes_b;
@@ -262,6 +262,9 @@ double late_ns(const Share& s) {
     ns += std::ceil(s.n / s.lanes) * s.k_blocks * s.core.piece_ns * (s.h.prefetch > 0 ? 0.3 : 1);
   // Each row loses some ten lines' time before they follow it.
   constexpr double kLateBytes = 614;
+  if (!s.h.pack_b && s.h.inner == Inner::rows)
+    ns += s.bytes_b / far_rate(s, total) *
+          std::min(0.6, kLateBytes / (std::min(s.nc, s.n) * size_of(s.p.gemm.b.dtype)));
   if (!s.h.pack_a && s.p.a_k_major)
     ns += s.bytes_a * std::ceil(s.n / s.nc) / far_rate(s, total) *
           std::min(0.6, kLateBytes / std::max(row_bytes, 1.0));
