@@ -180,11 +180,11 @@ void pack_panels(const PackedLayout& layout, const Source& all, std::byte* packe
       act(from, packed + i * panel_bytes);
     }
   };
-  const std::int64_t row_bytes = rows * layout.row_bytes();
+  const std::int64_t rows_end = rows * layout.row_bytes();
   for_each_panel([&](const Source& from, std::byte* panel) {
     // What is left free behind a panel is written too: no byte of a copy is left to chance.
     const bool part = from.columns < layout.lanes || from.k < rows * layout.group;
-    const std::int64_t first = part ? 0 : row_bytes;
+    const std::int64_t first = part ? 0 : rows_end;
     std::memset(panel + first, 0, static_cast<std::size_t>(panel_bytes - first));
   });
   const std::int64_t used = (all.k + layout.group - 1) / layout.group;

@@ -94,10 +94,8 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
     {"fetch_a and fetch_b are 0 to 8, fetch_a is 0 where an unpacked A is not k-major",
      [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
        const Canonical& p = w.product;
-       const auto fits = [](int lines, bool has) {
-         return lines >= 0 && lines <= (has ? kMostLines : 0);
-       };
-       return fits(c.fetch_a, c.pack_a || p.a_k_major) && fits(c.fetch_b, true);
+       const int most_a = c.pack_a || p.a_k_major ? kMostLines : 0;
+       return c.fetch_a >= 0 && c.fetch_a <= most_a && c.fetch_b >= 0 && c.fetch_b <= kMostLines;
      }},
     {"rows_d=1 needs kc >= k, inner=columns, swap=0, stream_d=0, no parallel=k, and vectors",
      [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
