@@ -10,6 +10,7 @@ namespace {
 Status tune_first(Engine& engine, const BenchOptions& options, std::size_t index, int threads) {
   TuneOptions tune;
   tune.budget = options.budget;
+  tune.candidates = options.candidates;
   tune.seed = options.contest.seed;
   tune.threads = threads;
   tune.cancelled = options.cancelled;

@@ -18,6 +18,7 @@ struct BenchOptions {
   OpenOptions open;
   bool tune = false;                           ///< tune first what has no valid record
   std::chrono::duration<double> budget{10.0};  ///< of tuning, for each shape
+  int candidates = 0;                          ///< the most of each search; 0: any number
   std::vector<std::string> peers;              ///< names, on CPUs; empty: all that are installed
   ContestOptions contest;
   std::function<void(std::size_t races)> on_start;

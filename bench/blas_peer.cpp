@@ -8,6 +8,7 @@
 
 #include "bench/peer.h"
 #include "runtime/cpu/blas_library.h"
+#include "runtime/env.h"
 
 namespace kiln {
 namespace {
@@ -54,7 +55,7 @@ bool is_aocl(const std::vector<std::string>& files) {
 class Unset {
  public:
   explicit Unset(const char* name) : name_(name) {
-    if (const char* value = std::getenv(name)) value_ = value;
+    if (const char* value = env(name)) value_ = value;
     unsetenv(name);
   }
   ~Unset() {

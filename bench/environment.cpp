@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+
+#include "runtime/env.h"
 
 namespace kiln {
 namespace {
@@ -62,7 +63,7 @@ PeerEnvironment peer_environment() {
   return e;
 }
 
-bool in_peer_environment() { return std::getenv(kMarker) != nullptr; }
+bool in_peer_environment() { return env(kMarker) != nullptr; }
 
 std::vector<std::string> apply(const PeerEnvironment& change) {
   std::vector<std::string> lines;
@@ -79,6 +80,11 @@ std::vector<std::string> apply(const PeerEnvironment& change) {
 
 Status enter_peer_environment() {
   if (in_peer_environment()) return {};
+  // The marker would be set but not read, and the program would start itself for ever.
+  if (env_is_foreign())
+    return fail(ErrorCode::device,
+                "this program has more rights than its user (setuid, setgid or capabilities): "
+                "peers are raced without them only");
   auto arguments = own_arguments();
   if (!arguments) return tl::unexpected(arguments.error());
   auto lines = apply(peer_environment());

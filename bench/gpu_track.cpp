@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kLeastSamples = 5;
+constexpr int kLeastGpuSamples = 5;
 
 /// A plan as the clock and the checker of a GPU call it.
 RunOnGpu run_on_gpu(const Plan& plan, const Canonical& problem) {
@@ -87,7 +87,7 @@ class GpuContest final : public Contest {
     std::vector<GpuCalls*> contenders;
     for (GpuCalls& one : calls) contenders.push_back(&one);
     for (auto& [name, one] : peers_) contenders.push_back(&one);
-    const auto raced = gpu_race(contenders, samples, kLeastSamples, budget_ns, {});
+    const auto raced = gpu_race(contenders, samples, kLeastGpuSamples, budget_ns, {});
     if (!raced) return tl::unexpected(raced.error());
     RaceTimes times{.conditions = *raced};
     for (const GpuCalls& one : calls) times.plans.push_back(one.timing());

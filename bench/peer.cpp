@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+
+#include "runtime/env.h"
 
 namespace kiln {
 namespace {
@@ -53,7 +54,7 @@ PeerSet load_peers() {
 }
 
 void load_given_peers(PeerSet& set) {
-  const char* given = std::getenv("KILN_PEERS");
+  const char* given = env("KILN_PEERS");
   for (std::string_view rest = given ? given : ""; !rest.empty();) {
     const std::string file(rest.substr(0, rest.find(':')));
     rest.remove_prefix(std::min(rest.size(), file.size() + 1));

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/cpu/affinity.h"
+
 namespace kiln {
 
 void on_all_cores(std::size_t count, const std::function<void(std::size_t)>& one) {
@@ -23,7 +25,7 @@ void on_all_cores(std::size_t count, const std::function<void(std::size_t)>& one
     }
   };
   {
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const auto cores = static_cast<std::size_t>(usable_threads());
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < std::min(cores, count); ++i) others.emplace_back(work);
     work();

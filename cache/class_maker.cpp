@@ -15,6 +15,7 @@
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/launch_text.h"
+#include "runtime/cpu/affinity.h"
 #include "tuner/verify/check.h"
 
 namespace kiln {
@@ -76,7 +77,7 @@ class Maker {
         if (how_.progress) how_.progress(++done_, static_cast<int>(all.size()));
       }
     };
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const auto cores = static_cast<std::size_t>(usable_threads());
     const std::size_t jobs = how_.jobs > 0 ? static_cast<std::size_t>(how_.jobs) : cores;
     {
       std::vector<std::jthread> others;

@@ -24,9 +24,11 @@ std::vector<OldBinary> old_binaries(SQLite::Database& db) {
   SQLite::Statement row(db,
                         "SELECT id, key, compiler, hash, source_id FROM binary "
                         "WHERE source_id IS NOT NULL ORDER BY id");
-  while (row.executeStep()) {
+  constexpr std::size_t kMostText = std::size_t{1} << 30;  // all of it lies in memory at a time
+  for (std::size_t bytes = 0; bytes <= kMostText && row.executeStep();) {
     auto text = read_source(db, row.getColumn(4).getInt64());
     if (!text) continue;  // damaged: `db check` names it
+    bytes += text->size();
     all.push_back({.id = row.getColumn(0).getInt64(),
                    .key = row.getColumn(1).getString(),
                    .compiler = row.getColumn(2).getString(),

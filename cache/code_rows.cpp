@@ -13,7 +13,7 @@ std::optional<std::string> read_source(SQLite::Database& db, std::int64_t id) {
   SQLite::Statement row(db, "SELECT hash, bytes, data FROM source WHERE id = ?");
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
-  const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64());
+  const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64(), kMaxTextBytes);
   if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
   return printable(as_text(*text));
 }

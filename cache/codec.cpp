@@ -7,6 +7,7 @@
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -110,8 +111,8 @@ std::vector<std::byte> compress(std::span<const std::byte> bytes, Content conten
 }
 
 std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
-                                                 std::int64_t bytes) {
-  if (bytes < 0 || bytes > kMaxBlobBytes) return std::nullopt;
+                                                 std::int64_t bytes, std::int64_t most) {
+  if (bytes < 0 || bytes > std::min(most, kMaxBlobBytes)) return std::nullopt;
   if (ZSTD_getFrameContentSize(stored.data(), stored.size()) !=
       static_cast<unsigned long long>(bytes))
     return std::nullopt;

@@ -26,12 +26,14 @@ enum class Level : std::uint8_t { fast, small };
 std::vector<std::byte> compress(std::span<const std::byte> bytes, Content content,
                                 Level level = Level::fast);
 
-/// Nothing when `stored` is no zstd frame of exactly `bytes` bytes, or names a dictionary that is
-/// none of kiln's. Never allocates more than that, nor more than kMaxBlobBytes: rows may be
-/// hostile.
-std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
-                                                 std::int64_t bytes);
 inline constexpr std::int64_t kMaxBlobBytes = 64 << 20;
+/// Of sources, fitted models and tables of ranges, of which the largest that is shipped has 450 KB.
+inline constexpr std::int64_t kMaxTextBytes = 8 << 20;
+/// Nothing when `stored` is no zstd frame of exactly `bytes` bytes, or names a dictionary that is
+/// none of kiln's. Never allocates more than that, nor more than `most`: rows may be hostile.
+std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
+                                                 std::int64_t bytes,
+                                                 std::int64_t most = kMaxBlobBytes);
 
 inline std::span<const std::byte> as_blob(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));

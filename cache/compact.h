@@ -12,7 +12,8 @@ namespace kiln {
 
 /// Compresses code and sources with today's dictionaries at Level::small, on all cores. Frames that
 /// are no larger as they are stay, and so do those that cannot be read, which check() reports. What
-/// the file no longer needs is free pages. Throws what SQLite throws.
+/// the file no longer needs is free pages. Of a file that is unpackable(). Throws what SQLite
+/// throws.
 CompactReport compress_again(SQLite::Database& db);
 
 /// What the file takes when it has been made anew: whole pages of each table and index.

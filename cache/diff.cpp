@@ -28,23 +28,23 @@ void compare(DiffRow& row) {
   row.low = a.low_ns / b.high_ns;
   row.high = a.high_ns / b.low_ns;
   if (a.samples < kFewestSamples || b.samples < kFewestSamples) return;
-  if (row.low > 1) row.change = Change::faster;
-  if (row.high < 1) row.change = Change::slower;
+  if (row.low > 1) row.change = RowChange::faster;
+  if (row.high < 1) row.change = RowChange::slower;
 }
 
 }  // namespace
 
-std::string_view name(Change change) {
+std::string_view name(RowChange change) {
   switch (change) {
-    case Change::same:
+    case RowChange::same:
       return "same";
-    case Change::faster:
+    case RowChange::faster:
       return "faster";
-    case Change::slower:
+    case RowChange::slower:
       return "slower";
-    case Change::only_old:
+    case RowChange::only_old:
       return "only old";
-    case Change::only_new:
+    case RowChange::only_new:
       return "only new";
   }
   return "";
@@ -55,12 +55,12 @@ std::vector<DiffRow> diff_winners(std::vector<StoredMeasurement> older,
   std::map<BestKey, DiffRow> rows;
   for (auto& [key, winner] : by_key(std::move(older))) {
     rows[key].older = std::move(winner);
-    rows[key].change = Change::only_old;
+    rows[key].change = RowChange::only_old;
   }
   for (auto& [key, winner] : by_key(std::move(newer))) {
     DiffRow& row = rows[key];
     row.newer = std::move(winner);
-    row.change = row.older ? Change::same : Change::only_new;
+    row.change = row.older ? RowChange::same : RowChange::only_new;
   }
   std::vector<DiffRow> all;
   for (auto& [key, row] : rows) {

@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-enum class Change : std::uint8_t { same, faster, slower, only_old, only_new };
-std::string_view name(Change change);
+enum class RowChange : std::uint8_t { same, faster, slower, only_old, only_new };
+std::string_view name(RowChange change);
 
 /// One problem on one device.
 struct DiffRow {
@@ -20,7 +20,7 @@ struct DiffRow {
   bool other_winner = false;  // both have one, of different configs
   /// Of two times: faster and slower are said where the 95 % intervals do not overlap and each has
   /// six samples or more (of fewer, the interval is their range).
-  Change change = Change::same;
+  RowChange change = RowChange::same;
   double ratio = 0;  // the old time divided by the new one: 1.1 is 10 % faster; 0: not both timed
   double low = 0, high = 0;  // what it is at least and at most, by the intervals
 };

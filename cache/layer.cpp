@@ -108,6 +108,12 @@ void judge_trust(Layer& layer, const WalkedFile& before) {
     log::warn("database {}: {}; its machine code is not loaded", layer.path.string(), reason);
 }
 
+/// Whether SQLite finds that the bytes are not a database, or not a whole one.
+bool tells_damage(const SQLite::Exception& e) {
+  const int code = e.getErrorCode() & 0xff;
+  return code == SQLITE_NOTADB || code == SQLITE_CORRUPT;
+}
+
 enum class Schema { current, older_too };
 
 /// `walked` is what SQLite opens: it was canonical when it was looked at.
@@ -151,8 +157,37 @@ bool is_networked(long magic) {
          std::end(kMagics);
 }
 
-Result<Layer> open_own(const std::filesystem::path& file) {
-  return guarded(file, [&]() -> Result<Layer> {
+namespace {
+
+/// `file`, which `walked` is. `damaged` as for open_own().
+Result<Layer> own_layer(const std::filesystem::path& file, const WalkedFile& walked,
+                        bool& damaged) {
+  try {
+    if (::access(walked.path.c_str(), W_OK) != 0) return read_only_layer(file, walked);
+    Layer layer{.path = file,
+                .db = open_file(walked.path.string(), SQLite::OPEN_READWRITE),
+                .writable = true};
+    // Looked at before anything is written: a newer or a stranger's file stays as it is.
+    if (const auto version = read_version(*layer.db, file.string()); !version) {
+      damaged = !is_newer(*layer.db);
+      return tl::unexpected(version.error());
+    }
+    set_journal(*layer.db, on_network(walked.path) ? "delete" : "wal");
+    layer.db->exec("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
+    if (Status done = migrate(*layer.db, file.string()); !done) return tl::unexpected(done.error());
+    judge_trust(layer, walked);
+    return layer;
+  } catch (const SQLite::Exception& e) {
+    damaged = tells_damage(e);
+    throw;
+  }
+}
+
+}  // namespace
+
+Result<Layer> open_own(const std::filesystem::path& file, std::optional<FileId>* damaged) {
+  std::optional<FileId> found;
+  auto layer = guarded(file, [&]() -> Result<Layer> {
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) {
       if (Status made = make_folders_of(file); !made) return tl::unexpected(made.error());
@@ -164,19 +199,22 @@ Result<Layer> open_own(const std::filesystem::path& file) {
     if (!walked) return tl::unexpected(walked.error());
     if (::access(walked->path.c_str(), R_OK) != 0)
       return tl::unexpected(cannot("read", file, errno).error());
-    if (::access(walked->path.c_str(), W_OK) != 0) return read_only_layer(file, *walked);
-    Layer layer{.path = file,
-                .db = open_file(walked->path.string(), SQLite::OPEN_READWRITE),
-                .writable = true};
-    // Looked at before anything is written: a newer or a stranger's file stays as it is.
-    if (const auto version = read_version(*layer.db, file.string()); !version)
-      return tl::unexpected(version.error());
-    set_journal(*layer.db, on_network(walked->path) ? "delete" : "wal");
-    layer.db->exec("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
-    if (Status done = migrate(*layer.db, file.string()); !done) return tl::unexpected(done.error());
-    judge_trust(layer, *walked);
-    return layer;
+    bool is_damaged = false;
+    try {
+      auto opened = own_layer(file, *walked, is_damaged);
+      if (is_damaged) found = walked->id;
+      return opened;
+    } catch (...) {
+      if (is_damaged) found = walked->id;
+      throw;
+    }
   });
+  if (!layer && found)
+    layer.error().message +=
+        ": it was left as it is; rename it, and kiln makes a new one in its place, or name another "
+        "file";
+  if (damaged != nullptr) *damaged = found;
+  return layer;
 }
 
 Result<Layer> open_shipped(const std::filesystem::path& file) {

@@ -6,9 +6,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cache/printable.h"
+#include "cache/trust.h"
 #include "cache/winner_index.h"
 #include "kiln/error.hpp"
 
@@ -27,8 +29,9 @@ struct Layer {
 bool is_networked(long magic);
 
 /// The user's own file, made (with its folders) when absent; read only when it cannot be written.
-/// Errors: database, naming the file (no regular file, …).
-Result<Layer> open_own(const std::filesystem::path& file);
+/// Errors: database, naming the file (no regular file, …). `damaged`, where it is given, becomes
+/// the file that is cut, damaged or another program's; one of a newer kiln is not.
+Result<Layer> open_own(const std::filesystem::path& file, std::optional<FileId>* damaged = nullptr);
 /// A shipped file, never written to, on read-only media too.
 Result<Layer> open_shipped(const std::filesystem::path& file);
 /// The same for a file that is only copied: also one of an older schema, for the copy to be

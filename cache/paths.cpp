@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
 
 #include "cache/store.h"
+#include "runtime/env.h"
 #include "runtime/log.h"
 #include "runtime/own_folder.h"
 
@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 std::filesystem::path variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = env(name);
   return value == nullptr ? "" : value;
 }
 
@@ -73,8 +73,15 @@ std::vector<std::filesystem::path> split_paths(std::string_view list) {
 }
 
 std::vector<std::filesystem::path> default_shipped() {
-  const char* listed = std::getenv("KILN_DB_PATH");
+  const char* listed = env("KILN_DB_PATH");
   return listed == nullptr ? installed_databases() : split_paths(listed);
+}
+
+StoreOptions store_options(const std::filesystem::path& named,
+                           const std::vector<std::filesystem::path>& shipped) {
+  return {.database = named.empty() ? default_database() : named,
+          .shipped = shipped.empty() ? default_shipped() : shipped,
+          .by_default = named.empty() && variable("KILN_DB").empty()};
 }
 
 }  // namespace kiln

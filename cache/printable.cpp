@@ -22,23 +22,25 @@ std::size_t character_bytes(std::string_view text) {
   return bytes;
 }
 
-bool is_control(std::string_view character) {
+enum class Breaks { kept, escaped };
+
+bool is_control(std::string_view character, Breaks breaks) {
   const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1)
-    return (first < 0x20 && first != '\t' && first != '\n') || first == 0x7f;
+  if (breaks == Breaks::kept && (first == '\t' || first == '\n')) return false;
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
   // U+0080 to U+009F: eight-bit terminals take them for escape sequences.
-  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  if (first == 0xc2) return static_cast<unsigned char>(character[1]) < 0xa0;
+  // U+2028 and U+2029 separate lines as well.
+  return breaks == Breaks::escaped && (character == "\u2028" || character == "\u2029");
 }
 
-}  // namespace
-
-std::string printable(std::string_view text) {
+std::string escaped(std::string_view text, Breaks breaks) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
     const std::size_t bytes = character_bytes(text);
     const std::string_view character = text.substr(0, bytes == 0 ? 1 : bytes);
-    if (bytes != 0 && !is_control(character)) {
+    if (bytes != 0 && !is_control(character, breaks)) {
       out += character;
     } else {
       for (const char c : character) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
@@ -47,5 +49,11 @@ std::string printable(std::string_view text) {
   }
   return out;
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return escaped(text, Breaks::kept); }
+
+std::string printable_line(std::string_view text) { return escaped(text, Breaks::escaped); }
 
 }  // namespace kiln

@@ -48,7 +48,7 @@ std::optional<RangeRecord> read_range(SQLite::Database& db, std::int64_t id) {
       range->last() != row.getColumn(5).getInt64() ||
       row.getColumn(2).getString() != rest_text(range->gemm, size))
     return std::nullopt;
-  const auto text = decompress(blob(row.getColumn(10)), row.getColumn(9).getInt64());
+  const auto text = decompress(blob(row.getColumn(10)), row.getColumn(9).getInt64(), kMaxTextBytes);
   if (!text || content_hash(*text) != row.getColumn(8).getString()) return std::nullopt;
   auto table = RangeTable::parse(as_text(*text), *range);
   if (!table) return std::nullopt;

@@ -2,6 +2,7 @@
 // add to one file, and its readers see whole additions only. Knows SQLite; nothing of who counts.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +13,14 @@
 #include "kiln/gemm.hpp"
 
 namespace kiln {
+
+/// What one row may hold; sums stop there. A count beyond it is nothing that a program counted.
+inline constexpr std::int64_t kMostCalls = std::int64_t{1} << 62;
+inline constexpr double kMostCallNs = 1e24;
+inline constexpr int kMostCallThreads = 1 << 20;
+constexpr std::int64_t sum_of_calls(std::int64_t x, std::int64_t y) {
+  return std::min(x, kMostCalls - std::min(y, kMostCalls)) + std::min(y, kMostCalls);
+}
 
 /// Calls of one problem on one device and number of threads.
 struct RecordedCalls {
@@ -28,6 +37,12 @@ struct RecordedCalls {
     return timed_calls > 0 ? timed_ns / static_cast<double>(timed_calls) : 0;
   }
   double total_ns() const { return ns_per_call() * static_cast<double>(calls); }
+  /// Adds the counts of another row.
+  void add(const RecordedCalls& more) {
+    calls = sum_of_calls(calls, more.calls);
+    timed_calls = sum_of_calls(timed_calls, more.timed_calls);
+    timed_ns = std::min(timed_ns + more.timed_ns, kMostCallNs);
+  }
 };
 
 /// How long a writer waits for others: in between it may try again later, at its end it may not.

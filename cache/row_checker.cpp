@@ -3,25 +3,29 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "cache/rows.h"
 #include "cache/schema.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
+#include "cache/unpacked.h"
 
 namespace kiln {
 namespace {
 
 /// Looks at every row of one file with the same readers that look-ups use.
-class Checker {
+class RowChecker {
  public:
-  Checker(Layer& layer, CheckReport& report) : layer_(layer), report_(report) {}
+  RowChecker(Layer& layer, CheckReport& report) : layer_(layer), report_(report) {}
 
   void run() {
     pragma("PRAGMA integrity_check", 0, "ok");
     // Columns: table, rowid, parent, number of the key.
     pragma("PRAGMA foreign_key_check", 0, "");
+    unpacking_too_large();
     each("device", [&](std::int64_t id) { return read_device(*layer_.db, id).has_value(); });
     each("problem", [&](std::int64_t id) { return read_problem(*layer_.db, id).has_value(); });
     each("toolchain", [&](std::int64_t id) { return read_toolchain(*layer_.db, id).has_value(); });
@@ -31,6 +35,11 @@ class Checker {
     each("fit", [&](std::int64_t id) { return read_fit(*layer_.db, id).has_value(); });
     each("range", [&](std::int64_t id) { return read_range(*layer_.db, id).has_value(); });
     each("binary", [&](std::int64_t id) { return read_binary(*layer_.db, id).has_value(); });
+    // Others are read with what names them.
+    each("source", "id NOT IN (SELECT source_id FROM binary WHERE source_id IS NOT NULL)",
+         [&](std::int64_t id) { return read_source(*layer_.db, id).has_value(); });
+    each("config", "id NOT IN (SELECT config_id FROM measurement)",
+         [&](std::int64_t id) { return has_config(id); });
     measurements();
     for (const char* table : {"measurement", "binary"}) quarantined(table);
   }
@@ -55,11 +64,36 @@ class Checker {
   }
 
   template <typename F>
-  void each(const std::string& table, F&& good) {
-    for (const std::int64_t id : ids(fmt::format("SELECT id FROM {}", table))) {
+  void each(const std::string& table, const char* which, F&& good) {
+    for (const std::int64_t id : ids(fmt::format("SELECT id FROM {} WHERE {}", table, which))) {
       ++report_.rows;
-      if (!good(id)) found(table, id, "cannot be read back as what kiln writes");
+      if (!never_unpacked_.contains({table, id}) && !good(id))
+        found(table, id, "cannot be read back as what kiln writes");
     }
+  }
+  template <typename F>
+  void each(const std::string& table, F&& good) {
+    each(table, "true", good);
+  }
+
+  /// Rows that unpack to so much that they are only named, and code that is made of such sources.
+  void unpacking_too_large() {
+    for (const PackedRow& row : rows_beyond_limit(*layer_.db)) {
+      found(row.table, row.id,
+            fmt::format("{} bytes that unpack to {}: the file unpacks to more than kiln writes",
+                        row.stored, row.bytes));
+      never_unpacked_.insert({row.table, row.id});
+      if (row.table != "source") continue;
+      const std::string its_code =
+          fmt::format("SELECT id FROM binary WHERE source_id = {}", row.id);
+      for (const std::int64_t id : ids(its_code)) never_unpacked_.insert({"binary", id});
+    }
+  }
+
+  bool has_config(std::int64_t id) {
+    SQLite::Statement row(*layer_.db, "SELECT text FROM config WHERE id = ?");
+    row.bind(1, id);
+    return row.executeStep() && parse_config(row.getColumn(0).getString()).has_value();
   }
 
   void measurements() {
@@ -104,12 +138,13 @@ class Checker {
   Layer& layer_;
   CheckReport& report_;
   std::vector<BadRow> bad_;
+  std::set<std::pair<std::string, std::int64_t>> never_unpacked_;
 };
 
 }  // namespace
 
 std::vector<BadRow> check_rows(Layer& layer, CheckReport& report) {
-  Checker checker(layer, report);
+  RowChecker checker(layer, report);
   checker.run();
   return checker.bad();
 }
@@ -128,8 +163,15 @@ std::int64_t remove_rows(Layer& layer, const std::vector<BadRow>& bad) {
     if (row.table == "device")
       for (const char* of_device : {"peak", "limits", "fit", "range"})
         drop("device_id", of_device, row.id);
+    if (row.table == "source") drop("source_id", "binary", row.id);
     drop("id", row.table, row.id);
   }
+  // What they named may be what was wrong with them.
+  if (!bad.empty())
+    layer.db->exec(
+        "DELETE FROM config WHERE id NOT IN (SELECT config_id FROM measurement);"
+        "DELETE FROM source WHERE id NOT IN (SELECT source_id FROM binary WHERE source_id IS NOT "
+        "NULL)");
   transaction.commit();
   layer.db->exec("REINDEX");
   return removed;

@@ -94,7 +94,7 @@ std::span<const std::byte> blob(const SQLite::Column& column) {
           static_cast<std::size_t>(column.getBytes())};
 }
 
-std::string text_of(const SQLite::Column& column) { return printable(column.getString()); }
+std::string text_of(const SQLite::Column& column) { return printable_line(column.getString()); }
 
 std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device) {
   RowWriter row("device");
@@ -236,7 +236,7 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
     if (!(timing.median_ns > 0) || timing.samples < 0) return std::nullopt;
     measured.outcome = timing;
   } else {
-    Failure failure{.detail = text_of(row.getColumn(9))};
+    Failure failure{.detail = printable(row.getColumn(9).getString())};  // a compiler's lines
     if (!from_value(row.getColumn(8).getString(), failure.kind)) return std::nullopt;
     measured.outcome = failure;
   }
@@ -323,7 +323,7 @@ std::optional<FittedModel> read_fit(SQLite::Database& db, std::int64_t id) {
   SQLite::Statement row(db, "SELECT hash, bytes, data FROM fit WHERE id = ?");
   row.bind(1, id);
   if (!row.executeStep()) return std::nullopt;
-  const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64());
+  const auto text = decompress(blob(row.getColumn(2)), row.getColumn(1).getInt64(), kMaxTextBytes);
   if (!text || content_hash(*text) != row.getColumn(0).getString()) return std::nullopt;
   auto model = FittedModel::parse(as_text(*text));
   return model ? std::optional(std::move(*model)) : std::nullopt;

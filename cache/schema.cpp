@@ -10,6 +10,7 @@
 
 #include "cache/code_by_tokens.h"
 #include "cache/fast_numerics.h"
+#include "cache/file_schema.h"
 #include "cache/proved_code.h"
 #include "cache/range_kernels.h"
 #include "cache/seal.h"
@@ -289,6 +290,26 @@ bool reads_as_today(int version) {
   });
 }
 
+namespace {
+
+void run(const Migration& step, SQLite::Database& db) {
+  db.exec(step.sql);
+  if (step.then != nullptr) step.then(db);
+}
+
+/// Between what a file of this version has and what the steps up to it make.
+std::string difference(const FileSchema& found, int version, std::span<const Migration> steps) {
+  const bool todays = steps.data() == migrations().data() && version == schema_version();
+  if (todays && first_difference(found.objects(), todays_schema()).empty()) return {};
+  SQLite::Database made(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  made.exec("PRAGMA foreign_keys = ON");
+  for (const Migration& step : steps)
+    if (step.version <= version) run(step, made);
+  return first_difference(found.objects(), FileSchema::of(made).objects());
+}
+
+}  // namespace
+
 Result<int> read_version(SQLite::Database& db, const std::string& name,
                          std::span<const Migration> steps) {
   // At one look: another process may be making the file just now.
@@ -296,6 +317,7 @@ Result<int> read_version(SQLite::Database& db, const std::string& name,
   const int version = db.execAndGet("PRAGMA user_version").getInt();
   const int application = db.execAndGet("PRAGMA application_id").getInt();
   const bool empty = db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
+  const FileSchema schema = FileSchema::of(db);
   look.release();
   if (empty && version == 0) return 0;
   if (application != kApplicationId) {
@@ -304,14 +326,6 @@ Result<int> read_version(SQLite::Database& db, const std::string& name,
         fmt::format("database {}: application_id = {:#x}: another program's file, not kiln's", name,
                     application));
   }
-  // kiln makes tables and indexes only. A view in a table's place could keep a lookup busy for
-  // ever.
-  if (db.execAndGet("SELECT count(*) FROM sqlite_schema WHERE type IN ('view', 'trigger') OR "
-                    "sql LIKE 'CREATE VIRTUAL%'")
-          .getInt() != 0)
-    return fail(
-        ErrorCode::database,
-        fmt::format("database {}: it holds views, triggers or virtual tables: not kiln's", name));
   const int known = steps.back().version;
   if (version > known) {
     return fail(ErrorCode::database,
@@ -319,7 +333,17 @@ Result<int> read_version(SQLite::Database& db, const std::string& name,
                             "knows; it was left untouched",
                             name, version, known));
   }
+  if (const std::string other = difference(schema, version, steps); !other.empty())
+    return fail(ErrorCode::database,
+                fmt::format("database {}: its tables, indexes, views and triggers are not those of "
+                            "schema version {}: {}",
+                            name, version, other));
   return version;
+}
+
+bool is_newer(SQLite::Database& db) {
+  return db.execAndGet("PRAGMA application_id").getInt() == kApplicationId &&
+         db.execAndGet("PRAGMA user_version").getInt() > schema_version();
 }
 
 Status migrate(SQLite::Database& db, const std::string& name, std::span<const Migration> steps) {
@@ -332,8 +356,7 @@ Status migrate(SQLite::Database& db, const std::string& name, std::span<const Mi
   if (!version) return tl::unexpected(version.error());
   for (const Migration& step : steps) {
     if (step.version <= *version) continue;
-    db.exec(step.sql);
-    if (step.then != nullptr) step.then(db);
+    run(step, db);
     db.exec(fmt::format("PRAGMA user_version = {}", step.version));
   }
   db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));

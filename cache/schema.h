@@ -28,9 +28,13 @@ bool reads_as_today(int version);
 inline constexpr int kApplicationId = 0x6b696c6e;
 
 /// Version of an open file; 0 = empty. Errors: database (another program's file, a schema newer
-/// than `steps`), naming `name`. Throws what SQLite throws.
+/// than `steps`, other tables, indexes, views or triggers than the steps make), naming `name`.
+/// Throws what SQLite throws.
 Result<int> read_version(SQLite::Database& db, const std::string& name,
                          std::span<const Migration> steps = migrations());
+
+/// Whether an open file is a newer kiln's: its version is none of `migrations()`.
+bool is_newer(SQLite::Database& db);
 
 /// Brings an open, writable file up to date, all steps in one transaction. Errors as read_version.
 Status migrate(SQLite::Database& db, const std::string& name,

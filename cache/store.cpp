@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "cache/move_aside.h"
 #include "cache/seal.h"
 #include "cache/store_impl.h"
 #include "generator/space/launch_text.h"
@@ -34,15 +35,38 @@ namespace {
 
 constexpr int kKeyColumns = 11;  // of kMeasuredColumns; what follows them in a SELECT starts here
 
+/// The file that nobody named. What lies in its place must not keep every program from running.
+Result<Layer> open_default(const std::filesystem::path& file) {
+  std::optional<FileId> damaged;
+  auto layer = open_own(file, &damaged);
+  if (layer || !damaged) return layer;
+  const auto aside = move_aside(file, *damaged, today());
+  if (!aside) {
+    log::warn("{}; {}; winners will not be stored", layer.error().message, aside.error().message);
+    return open_in_memory();
+  }
+  if (!aside->empty())
+    log::warn("database {}: damaged, or not kiln's: it was renamed to {}, and a new one is made",
+              file.string(), aside->string());
+  return open_own(file);
+}
+
 }  // namespace
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Store::~Store() = default;
+Store::~Store() {
+  const QuietScope scope;  // closing takes SQLite's locks
+  impl_.reset();
+}
 
 Result<std::unique_ptr<Store>> Store::open(const StoreOptions& options) {
+  const QuietScope scope;
   auto impl = std::make_unique<Impl>();
-  const bool in_memory = options.database.empty() || options.database == kInMemory;
-  auto own = in_memory ? open_in_memory() : open_own(options.database);
+  impl->memory_wanted = options.database == kInMemory;
+  const bool in_memory = options.database.empty() || impl->memory_wanted;
+  auto own = in_memory            ? open_in_memory()
+             : options.by_default ? open_default(options.database)
+                                  : open_own(options.database);
   if (!own) return tl::unexpected(own.error());
   impl->layers.push_back(std::move(*own));
   for (const auto& file : options.shipped) {
@@ -144,7 +168,7 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
 }
 
 std::optional<Record> Store::best(const BestKey& key, const Validators& now) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {
     auto record = lookup(layer, [&] { return impl_->best_in(layer, key, now); });
     if (!record) continue;
@@ -159,7 +183,7 @@ std::optional<Record> Store::best(const BestKey& key, const Validators& now) {
 }
 
 std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   const auto of_layer = [&](Layer& layer) {
     std::vector<Record> records;
     std::map<std::int64_t, std::optional<Validators>> toolchains;  // few, and read many times
@@ -202,7 +226,7 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
 }
 
 std::vector<TimedConfig> Store::timed_like(const BestKey& key) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::vector<TimedConfig> all;
   const auto add_from = [&](Layer& layer) {
     // Problems and configs are few, and each is read many times.
@@ -235,7 +259,7 @@ std::vector<TimedConfig> Store::timed_like(const BestKey& key) {
 }
 
 std::optional<FittedModel> Store::fit(const BestKey& key) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   const auto of_layer = [&](Layer& layer) -> std::optional<FittedModel> {
     SQLite::Statement row(*layer.db,
                           "SELECT id FROM fit WHERE device_id = "
@@ -250,7 +274,7 @@ std::optional<FittedModel> Store::fit(const BestKey& key) {
 }
 
 std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::vector<Measured> all;
   std::set<Config> seen;
   const auto add_from = [&](Layer& layer) {
@@ -270,7 +294,7 @@ std::vector<Measured> Store::known(const BestKey& key, const Validators& now) {
 }
 
 std::vector<Measured> Store::winners_and_libraries(const BestKey& key) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::vector<Measured> all;
   const auto add_from = [&](Layer& layer) {
     SQLite::Statement row(
@@ -290,7 +314,7 @@ std::vector<Measured> Store::winners_and_libraries(const BestKey& key) {
 }
 
 double Store::peak(const DeviceCaps& device, DType type) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   double most = 0;
   for (Layer& layer : impl_->layers) {
     const auto flops = lookup(layer, [&]() -> std::optional<double> {
@@ -309,7 +333,7 @@ double Store::peak(const DeviceCaps& device, DType type) {
 
 std::optional<StoredBinary> Store::binary(const std::string& code_key,
                                           const std::string& compiler) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {
     if (!layer.trusted) continue;
     auto found = lookup(layer, [&]() -> std::optional<StoredBinary> {
@@ -330,7 +354,7 @@ std::optional<StoredBinary> Store::binary(const std::string& code_key,
 }
 
 bool Store::knows(const DeviceCaps& device) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   return impl_->in_trusted([&](Layer& layer) {
     SQLite::Statement row(*layer.db, "SELECT 1 FROM device WHERE key = ?");
     row.bind(1, key_text(device));
@@ -339,7 +363,7 @@ bool Store::knows(const DeviceCaps& device) {
 }
 
 std::vector<DeviceCaps> Store::devices() {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::vector<DeviceCaps> all;
   for (Layer& layer : impl_->layers) {
     if (!layer.trusted) continue;
@@ -355,7 +379,7 @@ std::vector<DeviceCaps> Store::devices() {
 }
 
 std::optional<StoredBinary> Store::code(const std::string& binary_key) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {
     if (!layer.trusted) continue;
     auto found = lookup(layer, [&]() -> std::optional<StoredBinary> {

@@ -84,7 +84,15 @@ struct StoreOptions {
   /// The user's own file; created when absent. Empty or kInMemory: a private one in memory.
   std::filesystem::path database;
   std::vector<std::filesystem::path> shipped;  // read only, first wins
+  /// Nobody named the file: one that is damaged or another program's is moved aside
+  /// (cache/move_aside.h) with a warning, and a new one is made.
+  bool by_default = false;
 };
+
+/// The options for a file that a caller named, or, where `named` is empty, for $KILN_DB or the
+/// default one, and for the shipped ones likewise.
+StoreOptions store_options(const std::filesystem::path& named,
+                           const std::vector<std::filesystem::path>& shipped = {});
 
 /// Who wrote a row: kept with the evidence.
 struct SessionInfo {
@@ -218,8 +226,9 @@ class Store {
   bool code_proven(const Record& record);
   /// The same of a record that is stored, under its seal: it may run.
   bool envelope_proven(const Record& record);
-  /// Whether what is written to the user's own file will be there for later processes. Errors:
-  /// database (there is no file, or the one that was opened has been deleted or replaced).
+  /// Whether what is written to the user's own file will be there for later processes, or the
+  /// caller asked for kInMemory and keeps it as long as was asked. Errors: database (there is no
+  /// file, or the one that was opened has been deleted or replaced).
   Status lasting();
   /// Names the run that later rows belong to.
   Status begin_session(const SessionInfo& session);

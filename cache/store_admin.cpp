@@ -79,7 +79,7 @@ std::vector<Record> list_of(Layer& layer, const char* which) {
 }
 
 Result<std::vector<Record>> listed(Store::Impl& store, const char* which) {
-  const std::lock_guard lock(store.mutex);
+  const QuietLock lock(store.mutex);
   std::vector<Record> all;
   for (Layer& layer : store.layers) {
     auto records =
@@ -97,7 +97,7 @@ Result<std::vector<Record>> Store::list() { return listed(*impl_, kOfSingleSizes
 Result<std::vector<Record>> Store::list_kernels() { return listed(*impl_, "true"); }
 
 Result<std::vector<StoreStats>> Store::stats() {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::vector<StoreStats> all;
   for (Layer& layer : impl_->layers) {
     auto stats = guarded(layer.path, [&]() -> Result<StoreStats> { return stats_of(layer); });
@@ -108,7 +108,7 @@ Result<std::vector<StoreStats>> Store::stats() {
 }
 
 Result<CheckReport> Store::check(bool repair_too) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   if (repair_too) {
     if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
   }

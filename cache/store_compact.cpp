@@ -8,6 +8,7 @@
 #include "cache/codec.h"
 #include "cache/compact.h"
 #include "cache/store_impl.h"
+#include "cache/unpacked.h"
 
 namespace kiln {
 namespace {
@@ -48,7 +49,7 @@ std::vector<Frame> next_frames(SQLite::Database& db, const FramesOf& of, std::in
 }
 
 void compress_anew(Frame& frame, bool source) {
-  const auto bytes = decompress(frame.stored, frame.bytes);
+  const auto bytes = decompress(frame.stored, frame.bytes, source ? kMaxTextBytes : kMaxBlobBytes);
   if (!bytes) return;
   auto made = compress(*bytes, source ? Content::source : content_of(*bytes), Level::small);
   if (made.size() < frame.stored.size()) frame.made = std::move(made);
@@ -98,11 +99,12 @@ CompactReport compress_again(SQLite::Database& db) {
 }
 
 Result<CompactReport> Store::compact() {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
   Layer& own = impl_->own();
   auto report = guarded(own.path, [&]() -> Result<CompactReport> {
     SQLite::Database& db = *own.db;
+    if (Status few = unpackable(db, own.path); !few) return tl::unexpected(few.error());
     // What lies in the log counts too.
     db.execAndGet("PRAGMA wal_checkpoint(TRUNCATE)");
     const std::int64_t before = file_bytes(own);

@@ -13,6 +13,7 @@
 #include "cache/store.h"
 #include "generator/space/code_class.h"
 #include "runtime/log.h"
+#include "runtime/quiet_lock.h"
 
 namespace kiln {
 
@@ -29,8 +30,9 @@ auto lookup(const Layer& layer, F&& body) -> std::decay_t<decltype(body())> {
 }
 
 struct Store::Impl {
-  std::mutex mutex;           // one connection a file, used by one thread at a time
-  std::vector<Layer> layers;  // the user's own first
+  std::mutex mutex;            // one connection a file, used by one thread at a time
+  std::vector<Layer> layers;   // the user's own first
+  bool memory_wanted = false;  // the first is kInMemory because the caller said so
   std::optional<std::int64_t> session;
   /// "file:table:id" of rows found bad that could not be marked so in their file.
   std::set<std::string> bad_rows;
@@ -62,7 +64,7 @@ struct Store::Impl {
 /// then writes fails at once under contention, whatever the busy timeout.
 template <typename F>
 Status write(Store::Impl& store, F&& body) {
-  const std::lock_guard lock(store.mutex);
+  const QuietLock lock(store.mutex);
   if (Status ok = store.writable(); !ok) return ok;
   Layer& layer = store.own();
   const Status written = guarded(layer.path, [&]() -> Status {

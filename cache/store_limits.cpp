@@ -60,7 +60,7 @@ Status Store::put_limits(const MachineLimits& limits) {
 }
 
 std::optional<MachineLimits> Store::limits(const DeviceCaps& device) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::optional<MachineLimits> newest;
   for (Layer& layer : impl_->layers) {
     auto found = lookup(layer, [&]() -> std::optional<MachineLimits> {

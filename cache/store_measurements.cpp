@@ -112,7 +112,7 @@ bool MeasurementFilter::takes(const Gemm& gemm) const {
 }
 
 Status Store::each_measurement(const MeasurementFilter& filter, const MeasurementVisitor& visit) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {
     const Status read = guarded(layer.path, [&]() -> Status {
       visit_layer(layer, filter, visit);

@@ -194,7 +194,7 @@ Status none_of_device(const std::string& device, const std::vector<MergedFile>& 
 
 Result<MergeReport> Store::merge_from(const std::vector<std::filesystem::path>& files,
                                       const MergeOptions& options) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
   for (const std::filesystem::path& file : files)
     if (Status ok = mergeable(file, impl_->own()); !ok) return tl::unexpected(ok.error());

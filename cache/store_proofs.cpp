@@ -77,12 +77,12 @@ bool Store::Impl::proven(const std::string& binary_key, const BestKey& key, cons
 
 bool Store::proven(const std::string& binary_key, const BestKey& key, const Config& config,
                    const std::string& runtime) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   return impl_->proven(binary_key, key, config, runtime);
 }
 
 bool Store::code_proven(const Record& record) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   const DeviceCaps& device = record.key.device;
   const Config& config = record.measured.config;
   const Canonical own = canonicalise(record.key.gemm);
@@ -112,7 +112,7 @@ bool Store::code_proven(const Record& record) {
 
 bool Store::envelope_proven(const Record& record) {
   if (record.measured.binary_key.empty() || !code_proven(record)) return false;
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   // The proof is of the code; that the code is the config's is what the winner's seal says.
   return impl_->in_trusted([&](Layer& layer) {
     SQLite::Statement row(*layer.db,

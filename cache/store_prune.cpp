@@ -116,7 +116,7 @@ Status prunable(const PruneOptions& options) {
 
 Result<PruneReport> Store::prune(const PruneOptions& options) {
   if (Status ok = prunable(options); !ok) return tl::unexpected(ok.error());
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
   Layer& own = impl_->own();
   PruneReport report;

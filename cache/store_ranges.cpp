@@ -34,7 +34,7 @@ constexpr const char* kOfDevice =
 /// it.
 std::vector<RangeRecord> ranges_where(Store::Impl& store, const BestKey& key, const char* more,
                                       const std::function<void(SQLite::Statement&)>& bind) {
-  const std::lock_guard lock(store.mutex);
+  const QuietLock lock(store.mutex);
   std::vector<RangeRecord> all;
   for (Layer& layer : store.layers) {
     auto found = lookup(layer, [&] {
@@ -72,7 +72,7 @@ std::vector<RangeRecord> Store::ranges_like(const BestKey& key, Size size) {
 }
 
 Result<std::vector<RangeRecord>> Store::list_ranges() {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   std::vector<RangeRecord> all;
   for (Layer& layer : impl_->layers) {
     auto records = guarded(layer.path, [&]() -> Result<std::vector<RangeRecord>> {

@@ -12,6 +12,7 @@
 #include "cache/store_impl.h"
 #include "cache/transfer.h"
 #include "cache/trust.h"
+#include "cache/unpacked.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -159,7 +160,7 @@ Status replaceable(const std::filesystem::path& file, const std::vector<Layer>& 
 }  // namespace
 
 Status Store::export_to(const std::filesystem::path& file, int fastest) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   if (Status ok = replaceable(file, impl_->layers); !ok) return ok;
   // Written under another name and renamed: no reader ever sees half of it.
   const std::filesystem::path partial = fmt::format("{}.{}.tmp", file.string(), ::getpid());
@@ -179,6 +180,7 @@ Status Store::export_to(const std::filesystem::path& file, int fastest) {
     for (Layer& layer : impl_->layers)
       if (&layer != &impl_->own())
         if (auto merged = merge(*out->db, layer); !merged) return tl::unexpected(merged.error());
+    if (Status few = unpackable(*out->db, impl_->own().path); !few) return few;
     if (fastest > 0) keep_fastest(*out->db, fastest);
     const bool smaller = compress_again(*out->db).made_smaller > 0;
     if (fastest > 0 || smaller) out->db->exec("VACUUM");
@@ -200,7 +202,7 @@ Result<ImportReport> Store::import_from(const std::filesystem::path& file) {
     return fail(ErrorCode::bad_input, fmt::format("file = {}: no such file", file.string()));
   auto layer = open_shipped(file);
   if (!layer) return tl::unexpected(layer.error());
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
   auto report = guarded(impl_->own().path,
                         [&]() -> Result<ImportReport> { return merge(*impl_->own().db, *layer); });

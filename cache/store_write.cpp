@@ -190,8 +190,9 @@ Status Store::put_fit(const BestKey& key, const FittedModel& model) {
 }
 
 Status Store::lasting() {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   const Layer& own = impl_->own();
+  if (impl_->memory_wanted) return {};
   sqlite3* const db = own.db->getHandle();
   const char* file = sqlite3_db_filename(db, "main");
   if (file == nullptr || *file == '\0')
@@ -218,7 +219,7 @@ Status Store::begin_session(const SessionInfo& session) {
 }
 
 void Store::quarantine_binary(const std::string& key, const std::string& reason) {
-  const std::lock_guard lock(impl_->mutex);
+  const QuietLock lock(impl_->mutex);
   for (Layer& layer : impl_->layers) {
     const auto marked = guarded(layer.path, [&]() -> Status {
       SQLite::Statement find(*layer.db, "SELECT id FROM binary WHERE key = ?");

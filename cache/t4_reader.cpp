@@ -47,7 +47,7 @@ double positive_of(const T4Json& value, const std::string& where) {
 
 std::string text_in(const T4Json& value, const std::string& where) {
   if (!value.is_string()) refuse(where, value, "must be text");
-  return printable(value.get<std::string>());
+  return printable_line(value.get<std::string>());
 }
 
 /// A value of a column's kind out of JSON.
@@ -122,7 +122,8 @@ class T4Reader {
                                                : value.dump());
     }
     auto config = parse_config(line);
-    if (!config) throw T4Error{fmt::format("{}: {}", where, printable(config.error().message))};
+    if (!config)
+      throw T4Error{fmt::format("{}: {}", where, printable_line(config.error().message))};
     return *config;
   }
 
@@ -131,7 +132,7 @@ class T4Reader {
     BestKey key;
     if (const T4Json& shape = member(own, "shape"); !shape.is_null()) {
       const auto gemm = parse_gemm(text_in(shape, where + ".kiln.shape"));
-      if (!gemm) refuse(where + ".kiln.shape", shape, printable(gemm.error().message));
+      if (!gemm) refuse(where + ".kiln.shape", shape, printable_line(gemm.error().message));
       key.gemm = *gemm;
     } else if (defaults_.shape) {
       key.gemm = *defaults_.shape;
@@ -253,7 +254,7 @@ Result<std::vector<StoredMeasurement>> read_t4(std::string_view text, const std:
   } catch (const T4Error& error) {
     return fail(ErrorCode::bad_input, fmt::format("{}: {}", file, error.message));
   } catch (const T4Json::exception& error) {
-    return fail(ErrorCode::bad_input, fmt::format("{}: {}", file, printable(error.what())));
+    return fail(ErrorCode::bad_input, fmt::format("{}: {}", file, printable_line(error.what())));
   }
 }
 

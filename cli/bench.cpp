@@ -166,7 +166,7 @@ Result<Outcome> draw_searches(const Session& session, const BenchCommand& comman
 }
 
 /// Sizes that take milliseconds, not seconds, on one core.
-constexpr std::int64_t kMostWork = std::int64_t{1} << 32;
+constexpr std::int64_t kMostRandomWork = std::int64_t{1} << 32;
 
 Result<std::vector<Shape>> drawn_shapes(const BenchCommand& command, const DeviceCaps& caps) {
   if (command.shapes.any())
@@ -178,7 +178,7 @@ Result<std::vector<Shape>> drawn_shapes(const BenchCommand& command, const Devic
   Draw draw(command.race.contest.seed);
   std::vector<Shape> shapes;
   for (int i = 0; i < command.random; ++i) {
-    const Gemm gemm = random_product(draw, caps, kMostWork);
+    const Gemm gemm = random_product(draw, caps, kMostRandomWork);
     shapes.push_back({.gemm = gemm, .origin = "--random"});
   }
   return shapes;

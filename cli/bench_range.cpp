@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "cache/printable.h"
 #include "cli/report.h"
 
 namespace kiln::cli {
@@ -76,7 +77,8 @@ Result<Outcome> race_ranges(const Session& session, const RangeRaceFlags& flags,
   options.on_failure = [&](const ShapeFailure& failure) {
     bar.reset();
     if (session.json) print_json(to_json(failure, device));
-    fmt::print(stderr, "{}: not raced: {}\n", kiln::text(failure.gemm), failure.error.message);
+    fmt::print(stderr, "{}: not raced: {}\n", kiln::text(failure.gemm),
+               printable(failure.error.message));
   };
   const auto report = run_range_race(options);
   if (!report) return tl::unexpected(report.error());

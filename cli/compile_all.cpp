@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/session.h"
+#include "runtime/cpu/affinity.h"
 
 namespace kiln::cli {
 namespace {
@@ -36,7 +37,7 @@ std::vector<Compiled> compile_all(Compiler& compiler, const Gemm& gemm, const Ta
     for (std::size_t i; (i = next++) < configs.size() && !interrupted();)
       results[i] = compile_one(compiler, gemm, target, configs[i]);
   };
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto cores = static_cast<std::size_t>(usable_threads());
   const std::size_t wanted = jobs > 0 ? static_cast<std::size_t>(jobs) : cores;
   {
     std::vector<std::jthread> others;

@@ -5,6 +5,7 @@
 
 #include "cache/keys.h"
 #include "cache/offline.h"
+#include "cache/printable.h"
 #include "cli/commands.h"
 #include "cli/db_class.h"
 #include "cli/db_compact.h"
@@ -220,7 +221,7 @@ Result<Outcome> check(const Session& session, const DbCommand& command) {
                   {"repaired", found->repaired},
                   {"sound", sound}}}});
   } else {
-    for (const std::string& problem : found->problems) fmt::print("{}\n", problem);
+    for (const std::string& problem : found->problems) fmt::print("{}\n", printable_line(problem));
     fmt::print("{} rows, {} bad, {} repaired: {}\n", found->rows, found->problems.size(),
                found->repaired, sound ? "sound" : "not sound");
   }

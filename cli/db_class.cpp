@@ -9,6 +9,7 @@
 #include "cache/class_kernels.h"
 #include "cache/class_maker.h"
 #include "cache/keys.h"
+#include "cache/printable.h"
 #include "cli/report.h"
 #include "runtime/cpu/cpu.h"
 
@@ -72,7 +73,7 @@ void print_report(const Session& session, const std::string& name, const ClassRe
                 {"seconds", seconds}});
     return;
   }
-  for (const std::string& failed : report.failed) fmt::print("FAILED {}\n", failed);
+  for (const std::string& failed : report.failed) fmt::print("FAILED {}\n", printable_line(failed));
   fmt::print("{}: {} kinds of problems, {} kernels made, {} there before, {} failed, {:.0f} s\n",
              name, report.kinds, report.made, report.there, report.failed.size(), seconds);
 }

@@ -78,7 +78,7 @@ Json diff_json(const DiffRow& row) {
             {"policy", row.key.policy},
             {"determinism", std::get<std::string>(to_value(row.key.determinism))},
             {"change", name(row.change)},
-            {"significant", row.change == Change::faster || row.change == Change::slower},
+            {"significant", row.change == RowChange::faster || row.change == RowChange::slower},
             {"other_winner", row.other_winner},
             {"older", side_json(row.older)},
             {"newer", side_json(row.newer)}};
@@ -105,8 +105,8 @@ struct DiffCounts {
 
 DiffCounts count_changes(const std::vector<DiffRow>& rows) {
   DiffCounts counts;
-  for (const Change change :
-       {Change::same, Change::faster, Change::slower, Change::only_old, Change::only_new})
+  for (const RowChange change : {RowChange::same, RowChange::faster, RowChange::slower,
+                                 RowChange::only_old, RowChange::only_new})
     counts.changes[name(change)] = 0;
   for (const DiffRow& row : rows) {
     ++counts.changes[name(row.change)];
@@ -118,18 +118,18 @@ DiffCounts count_changes(const std::vector<DiffRow>& rows) {
 void print_diff(const std::vector<DiffRow>& rows, bool all) {
   Table table({"change", "winner", ">old", ">new", ">change", "shape", ">threads", "device"});
   for (const DiffRow& row : rows) {
-    if (row.change == Change::same && !row.other_winner && !all) continue;
+    if (row.change == RowChange::same && !row.other_winner && !all) continue;
     table.add({std::string(name(row.change)), row.other_winner ? "other" : "", time_text(row.older),
                time_text(row.newer), change_text(row), text(row.key.gemm),
                fmt::format("{}", row.key.device.compute_units), row.key.device.model});
   }
   const DiffCounts counts = count_changes(rows);
-  const auto of = [&](Change change) { return counts.changes.at(name(change)); };
+  const auto of = [&](RowChange change) { return counts.changes.at(name(change)); };
   fmt::print(
       "{}{} problems: {} faster, {} slower, {} the same; {} other winners; {} only in the "
       "old, {} only in the new; on average the new time is {:.3f} of the old\n",
-      table.empty() ? "" : table.text(), rows.size(), of(Change::faster), of(Change::slower),
-      of(Change::same), counts.other_winners, of(Change::only_old), of(Change::only_new),
+      table.empty() ? "" : table.text(), rows.size(), of(RowChange::faster), of(RowChange::slower),
+      of(RowChange::same), counts.other_winners, of(RowChange::only_old), of(RowChange::only_new),
       1 / mean_ratio(rows));
 }
 

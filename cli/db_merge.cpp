@@ -4,6 +4,7 @@
 
 #include "cache/keys.h"
 #include "cache/merge.h"
+#include "cache/printable.h"
 #include "cli/report.h"
 
 namespace kiln::cli {
@@ -77,7 +78,7 @@ void print_merge(const MergeReport& report, bool dry_run) {
         file.other_devices > 0 ? fmt::format("; {} of other devices left out", file.other_devices)
                                : "",
         file.left_out.empty() ? "" : fmt::format("; {} bad rows left out", file.left_out.size()));
-    for (const std::string& row : file.left_out) fmt::print("  {}\n", row);
+    for (const std::string& row : file.left_out) fmt::print("  {}\n", printable_line(row));
   }
   for (const MergedDevice& device : report.devices)
     fmt::print("{}: {} measurements, {} winners{}\n", merged_device(device.device),

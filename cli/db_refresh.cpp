@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cache/fits.h"
+#include "cache/printable.h"
 #include "cache/refresh.h"
 #include "cli/report.h"
 
@@ -48,7 +49,7 @@ Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& 
                   {"state", name(row.state)},
                   {"reason", row.reason}});
     else if (row.state == Refreshed::race || row.state == Refreshed::unknown)
-      fmt::print("{}: {}: {}\n", text(row.key.gemm), name(row.state), row.reason);
+      fmt::print("{}: {}: {}\n", text(row.key.gemm), name(row.state), printable_line(row.reason));
   }
   const bool left = counts[name(Refreshed::race)] + counts[name(Refreshed::unknown)] > 0;
   const auto fits = fit_stale_classes(**store, !check);

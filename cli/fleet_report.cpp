@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cache/printable.h"
 #include "cli/report.h"
 #include "fleet/merge.h"
 #include "fleet/missing.h"
@@ -27,7 +28,7 @@ void print_merge(const KindMerge& merge) {
                  ? fmt::format("; {} shapes with several winners, weighed", merge.conflicts)
                  : "");
   for (const std::string& reason : merge.left_out)
-    fmt::print(stderr, "kiln: left out: {}\n", reason);
+    fmt::print(stderr, "kiln: left out: {}\n", printable_line(reason));
 }
 
 Json state_json(const KindState& state) {
@@ -47,7 +48,8 @@ void print_state(const KindState& state) {
   fmt::print("{}: {} of {} shapes tuned{}\n", state.kind, state.wanted - state.missing.size(),
              state.wanted, state.missing.empty() ? "" : "; missing:");
   for (std::size_t i = 0; i < state.missing.size() && i < kMostShown; ++i)
-    fmt::print("  {}: {}\n", text(state.missing[i].item), state.missing[i].reason);
+    fmt::print("  {}: {}\n", printable_line(text(state.missing[i].item)),
+               printable_line(state.missing[i].reason));
   if (state.missing.size() > kMostShown)
     fmt::print("  and {} more: --json lists them\n", state.missing.size() - kMostShown);
 }

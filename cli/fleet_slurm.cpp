@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/tune_fleet.h"
 #include "fleet/missing.h"
+#include "fleet/shared_file.h"
 #include "fleet/slurm.h"
 #include "runtime/backend.h"
 
@@ -58,12 +58,6 @@ Result<std::string> device_of_tasks(const SlurmCommand& command) {
   return vendor;
 }
 
-Status write_file(const fs::path& file, const std::string& text) {
-  std::ofstream out(file);
-  if (out << text && out.flush()) return {};
-  return fail(ErrorCode::database, fmt::format("{}: cannot be written", file.string()));
-}
-
 /// The list as the tasks read it. Returns the option and its file.
 Result<std::pair<std::string, std::string>> freeze_list(const TuneCommand& command,
                                                         const FleetPlan& plan,
@@ -73,16 +67,24 @@ Result<std::pair<std::string, std::string>> freeze_list(const TuneCommand& comma
     for (const FleetItem& item : plan.list)
       lines += (item.range ? text(*item.range) : text(item.gemm)) + '\n';
     const fs::path file = out / "list.txt";
-    if (Status written = write_file(file, lines); !written) return tl::unexpected(written.error());
+    if (Status written = write_shared(file, lines); !written)
+      return tl::unexpected(written.error());
     return std::pair{std::string("--file"), file.string()};
   }
   const fs::path file = out / "calls.recorded";
   const auto rows = read_calls(command.recorded);
   if (!rows) return tl::unexpected(rows.error());
-  std::error_code ignored;
-  fs::remove(file, ignored);
-  if (Status written = add_calls(file, *rows, kLongWait); !written)
-    return tl::unexpected(written.error());
+  const auto partial = empty_beside(file);
+  if (!partial) return tl::unexpected(partial.error());
+  const Status written = add_calls(*partial, *rows, kLongWait);
+  std::error_code code;
+  if (written) fs::rename(*partial, file, code);
+  if (!written || code) {
+    std::error_code ignored;
+    fs::remove(*partial, ignored);
+  }
+  if (!written) return tl::unexpected(written.error());
+  if (code) return fail(ErrorCode::database, fmt::format("{}: {}", file.string(), code.message()));
   return std::pair{std::string("--recorded"), file.string()};
 }
 
@@ -104,6 +106,7 @@ std::vector<std::string> words_of(const SlurmCommand& command,
   if (tune.each) words.emplace_back("--each");
   if (tune.device.threads > 0) add("--threads", std::to_string(tune.device.threads));
   if (tune.budget) add("--budget", fmt::format("{}", *tune.budget));
+  if (tune.candidates > 0) add("--candidates", std::to_string(tune.candidates));
   if (tune.seed != 1) add("--seed", std::to_string(tune.seed));
   if (!tune.database.file.empty()) add("--db", fs::absolute(tune.database.file).string());
   if (tune.determinism.chosen != Determinism::run_to_run)
@@ -184,6 +187,9 @@ Result<Outcome> run_slurm(const Session& session, SlurmCommand command) {
   job.device = std::move(*device);
   job.out = fs::absolute(command.tune.out).lexically_normal();
   if (!job.out.has_filename()) job.out = job.out.parent_path();
+  // Those of its words that the user chooses, before anything is written.
+  job.command = {command.kiln, command.tune.database.file};
+  if (Status fit = check_job(job); !fit) return tl::unexpected(fit.error());
   if (job.shards() > kMostShards)
     return fail(ErrorCode::bad_input, fmt::format("tasks = {}: with {} GPUs each, {} shards: must "
                                                   "be at most {}",
@@ -200,10 +206,13 @@ Result<Outcome> run_slurm(const Session& session, SlurmCommand command) {
     if (tasks->empty() && !folder->kinds().empty()) return merge_and_report(session, *folder);
     job.only = std::move(*tasks);
   }
-  std::error_code code;
-  fs::create_directory(job.out / "slurm", code);
+  // Slurm follows links where it writes what tasks say.
+  if (Status made = make_shared_folder(job.out / "slurm"); !made)
+    return tl::unexpected(made.error());
+  if (Status own = not_for_everybody(job.out / "slurm"); !own) return tl::unexpected(own.error());
+  if (Status fit = check_job(job); !fit) return tl::unexpected(fit.error());
   const fs::path script = job.out / "slurm" / "job.sh";
-  if (Status written = write_file(script, script_text(job)); !written)
+  if (Status written = write_shared(script, script_text(job)); !written)
     return tl::unexpected(written.error());
   if (!command.dry_run) return submit_and_follow(session, command, *folder, script);
   if (session.json)

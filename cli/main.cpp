@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/printable.h"
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/report.h"
@@ -62,7 +63,7 @@ bool wants_json(int argc, char** argv) {
 }
 
 int report(const Error& error, bool json, int code) {
-  fmt::print(stderr, "kiln: {}: {}\n", name(error.code), error.message);
+  fmt::print(stderr, "kiln: {}: {}\n", name(error.code), printable(error.message));
   if (json)
     print_json(
         {{"error", {{"code", name(error.code)}, {"message", error.message}}}, {"exit", code}});

@@ -12,6 +12,7 @@
 #include "cli/tree.h"
 #include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
+#include "runtime/env.h"
 
 namespace kiln::cli {
 namespace {
@@ -48,7 +49,7 @@ std::string roff(std::string_view text) {
 }
 
 std::string date() {
-  const char* epoch = std::getenv("SOURCE_DATE_EPOCH");
+  const char* epoch = env("SOURCE_DATE_EPOCH");
   const std::time_t now = epoch ? std::strtoll(epoch, nullptr, 10) : std::time(nullptr);
   char text[16];
   std::tm fields{};

@@ -78,6 +78,15 @@ Status append_file(std::vector<Shape>& to, const std::string& file) {
 
 }  // namespace
 
+void add_candidates(CLI::App& app, int& candidates) {
+  app.add_option(
+         "--candidates", candidates,
+         "The most candidates of each search, those of earlier runs included; none: as many "
+         "as the time allows")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 30));
+}
+
 CLI::Option* seconds(CLI::Option* option) {
   static constexpr double kLeast = 0.01, kMost = 86400;
   const auto read = [](std::string& text) -> std::string {
@@ -263,7 +272,7 @@ std::filesystem::path user_database(const DatabaseOptions& database) {
 }
 
 Result<std::unique_ptr<Store>> open_store(const DatabaseOptions& database) {
-  return Store::open({user_database(database), default_shipped()});
+  return Store::open(store_options(database.file));
 }
 
 Result<std::unique_ptr<Store>> open_existing_store(const DatabaseOptions& database) {

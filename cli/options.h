@@ -17,6 +17,8 @@ namespace kiln::cli {
 
 /// Makes an option take seconds as people write them, 0.01 to a day: 10, 5s, 500ms, 2m, 1h.
 CLI::Option* seconds(CLI::Option* option);
+/// --candidates of a search.
+void add_candidates(CLI::App& app, int& candidates);
 
 /// One problem, or a range of problems, and where it was asked for, e.g. "shapes.txt:12", for
 /// messages.

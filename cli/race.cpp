@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "cache/printable.h"
 #include "cli/bench_range.h"
 #include "cli/report.h"
 #include "runtime/backend.h"
@@ -72,7 +73,7 @@ class Commentary {
     bar_.reset();
     if (json_) print_json(to_json(failure, device_));
     fmt::print(stderr, "[{}/{}] {} x{}: not raced: {}\n", ++done_, total_, text(failure.gemm),
-               failure.threads, failure.error.message);
+               failure.threads, printable(failure.error.message));
   }
 
   std::string device_;
@@ -130,6 +131,7 @@ void RaceCommand::add_to(CLI::App& app) {
   app.add_flag("--tune", race.tune, "Tune what has no valid record before it is raced");
   seconds(app.add_option("--budget", budget, "Time of tuning for each shape: 10, 5s, 2m"))
       ->capture_default_str();
+  add_candidates(app, race.candidates);
   app.add_option("--seed", race.contest.seed, "Seed of the data and of tuning")
       ->type_name("S")
       ->capture_default_str();

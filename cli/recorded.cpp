@@ -22,10 +22,7 @@ std::vector<RecordedCalls> folded(const std::vector<RecordedCalls>& rows) {
   for (RecordedCalls row : rows) {
     row.gemm = normalised(row.gemm);
     const auto [at, fresh] = sums.try_emplace({row.gemm, row.threads}, row);
-    if (fresh) continue;
-    at->second.calls += row.calls;
-    at->second.timed_calls += row.timed_calls;
-    at->second.timed_ns += row.timed_ns;
+    if (!fresh) at->second.add(row);
   }
   std::vector<RecordedCalls> all;
   for (const auto& [key, sum] : sums) all.push_back(sum);

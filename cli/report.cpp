@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdio>
-#include <cstdlib>
 
 #include "bench/bars.h"
+#include "cache/printable.h"
+#include "runtime/env.h"
 #include "tuner/measure/measured.h"
 
 namespace kiln::cli {
@@ -30,13 +31,32 @@ std::string bar(int done, int total) {
   return fmt::format("[{:#<{}}{:.<{}}]", "", full, "", kCells - full);
 }
 
+/// JSON whose DEL and U+0080 to U+009F, which a terminal may obey, are escaped as well.
+std::string for_a_terminal(const std::string& json) {
+  std::string out;
+  out.reserve(json.size());
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : 0);
+    if (byte == 0x7f) {
+      out += "\\u007f";
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      out += fmt::format("\\u{:04x}", unsigned{next});
+      ++i;
+    } else {
+      out += json[i];
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 bool draws_bars(int descriptor) {
   if (isatty(descriptor) != 1) return false;
   // The first of them that is set decides, as for setlocale().
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
-    if (const char* locale = std::getenv(name); locale && *locale) {
+    if (const char* locale = env(name); locale && *locale) {
       const std::string_view text = locale;
       return text.find("UTF-8") != text.npos || text.find("utf8") != text.npos;
     }
@@ -44,7 +64,7 @@ bool draws_bars(int descriptor) {
 }
 
 void print_json(const Json& object) {
-  fmt::print("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", for_a_terminal(object.dump(-1, ' ', false, Json::error_handler_t::replace)));
   std::fflush(stdout);
 }
 
@@ -76,6 +96,7 @@ Table::Table(std::vector<std::string> headers) {
 
 void Table::add(std::vector<std::string> row) {
   assert(row.size() == sign_.size());
+  for (std::string& cell : row) cell = printable_line(cell);
   rows_.push_back(std::move(row));
 }
 

@@ -64,7 +64,7 @@ struct ReportTotals {
 ReportTotals totals_of(const std::vector<RecordedShape>& shapes) {
   ReportTotals totals;
   for (const RecordedShape& shape : shapes) {
-    totals.calls += shape.recorded.calls;
+    totals.calls = sum_of_calls(totals.calls, shape.recorded.calls);
     totals.ns += shape.total_ns();
     if (shape.tuned()) totals.tuned_ns += shape.total_ns();
     totals.gain_ns += shape.gain_ns();

@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <string_view>
+
+#include "runtime/env.h"
 
 namespace kiln::cli {
 
 std::optional<std::size_t> terminal_columns() {
-  if (const char* set = std::getenv("COLUMNS")) {
+  if (const char* set = env("COLUMNS")) {
     const std::string_view text = set;
     std::size_t columns = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);

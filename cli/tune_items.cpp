@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cache/printable.h"
 #include "cli/report.h"
 #include "engine/peak.h"
 #include "generator/problem/timed_flops.h"
@@ -75,6 +76,7 @@ void print_report(const TuneReport& report, const std::optional<StoredRoof>& roo
 TuneOptions options_for(const TuneCommand& command, const TuneItem& item, ProgressReport& bar) {
   TuneOptions options;
   options.budget = std::chrono::duration<double>(budget_of(command, item.shape));
+  options.candidates = command.candidates;
   options.seed = command.seed;
   options.threads = item.threads;
   options.force = command.force || item.force;
@@ -94,7 +96,8 @@ TuneEnd report_failure(const Session& session, const Shape& shape, const Error& 
                        TuneTotals& totals) {
   ++totals.failed;
   totals.environment += exit_code(error.code) == kExitEnvironment;
-  fmt::print(stderr, "kiln: {}: {}: {}\n", shape.origin, name(error.code), error.message);
+  fmt::print(stderr, "kiln: {}: {}: {}\n", shape.origin, name(error.code),
+             printable(error.message));
   if (session.json)
     print_json({{"shape", text(shape)},
                 {"error", {{"code", name(error.code)}, {"message", error.message}}}});
@@ -166,6 +169,7 @@ ListOptions add_list_options(CLI::App& app, TuneCommand& command) {
       fmt::format("Time for each shape, in seconds or as 500ms, 5s, 2m: {} s of search, {} s for a "
                   "range, or {} s of compiling with --offline",
                   kSearchSeconds, kRangeSeconds, kOfflineSeconds)));
+  add_candidates(app, command.candidates);
   CLI::Option* seed = app.add_option("--seed", command.seed, "Seed of the search")
                           ->type_name("S")
                           ->capture_default_str();

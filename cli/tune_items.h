@@ -23,6 +23,7 @@ struct TuneCommand {
   DatabaseOptions database;
   DeterminismOption determinism;
   std::optional<double> budget;
+  int candidates = 0;
   std::uint64_t seed = 1;
   bool force = false;
   bool race = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cache/offline.h"
+#include "cache/printable.h"
 #include "cli/report.h"
 #include "generator/problem/spelling.h"
 #include "generator/problem/timed_flops.h"
@@ -106,7 +107,7 @@ Result<Outcome> run_offline(const Session& session, const OfflineCommand& comman
       continue;
     }
     ++failed;
-    fmt::print(stderr, "kiln: {}: {}\n", shape.origin, done.error().message);
+    fmt::print(stderr, "kiln: {}: {}\n", shape.origin, printable(done.error().message));
     if (session.json)
       print_json(
           {{"shape", text(gemm)},

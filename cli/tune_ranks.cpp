@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cache/printable.h"
 #include "cli/fleet_report.h"
 #include "cli/tune_fleet.h"
 #include "fleet/device_kind.h"
@@ -65,7 +66,7 @@ bool merge_what_is_there(const FleetFolder& folder, const std::set<std::string>&
     if (!merged) failed = tl::unexpected(merged.error());
     if (merged)
       for (const std::string& reason : merged->left_out)
-        fmt::print(stderr, "kiln: left out: {}\n", reason);
+        fmt::print(stderr, "kiln: left out: {}\n", printable_line(reason));
   }
   return failed.has_value();
 }

@@ -14,16 +14,21 @@ add_custom_command(OUTPUT ${embedded_shapes}
   DEPENDS ${KILN_SHAPES} ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake VERBATIM)
 target_sources(kiln_bench PRIVATE ${embedded_shapes})
 
+# Shared objects that are opened at run time: built where they are asked for or installed.
+add_custom_target(kiln_peers)
 function(kiln_peer_module name source)
   add_library(kiln_peer_${name} MODULE ${PROJECT_SOURCE_DIR}/bench/modules/${source})
   target_link_libraries(kiln_peer_${name} PRIVATE kiln_options ${ARGN})
   target_compile_options(kiln_peer_${name} PRIVATE -O3 -DNDEBUG)
-  add_dependencies(kiln_bench kiln_peer_${name})
+  add_dependencies(kiln_peers kiln_peer_${name})
   install(TARGETS kiln_peer_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kiln
           COMPONENT command)
 endfunction()
 
-find_package(Eigen3 QUIET NO_MODULE)
+option(KILN_EIGEN "Build the peers that are compiled from Eigen's headers: a minute of work" ON)
+if(KILN_EIGEN)
+  find_package(Eigen3 QUIET NO_MODULE)
+endif()
 find_package(OpenMP QUIET COMPONENTS CXX)
 if(TARGET Eigen3::Eigen AND TARGET OpenMP::OpenMP_CXX)
   kiln_peer_module(eigen_baseline eigen.cpp Eigen3::Eigen OpenMP::OpenMP_CXX)

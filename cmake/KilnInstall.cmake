@@ -4,7 +4,9 @@ include(CMakePackageConfigHelpers)
 
 set(kiln_objects "")
 foreach(layer generator runtime tuner cache engine)
-  list(APPEND kiln_objects $<TARGET_OBJECTS:kiln_${layer}>)
+  if(NOT layer STREQUAL "generator" OR NOT KILN_BORROW)
+    list(APPEND kiln_objects $<TARGET_OBJECTS:kiln_${layer}>)
+  endif()
 endforeach()
 set(kiln_packages kiln_fmt kiln_spdlog kiln_hwloc kiln_sqlite kiln_zstd kiln_xxhash kiln_fibers)
 # Not named kiln: the command's file is, and Ninja would take one for the other.
@@ -16,6 +18,9 @@ set_target_properties(kiln_library PROPERTIES OUTPUT_NAME kiln EXPORT_NAME kiln
 target_include_directories(kiln_library INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(kiln_library INTERFACE cxx_std_20)
+if(KILN_BORROW)
+  target_link_libraries(kiln_library PRIVATE kiln_generator)
+endif()
 target_link_libraries(kiln_library PRIVATE ${kiln_packages} Threads::Threads ${CMAKE_DL_LIBS})
 
 # What was linked in statically must not be seen, or it would stand in for the user's own copy.
@@ -40,7 +45,7 @@ endif()
 
 # Everything that is installed, and nothing else: what a script builds before `cmake --install`.
 add_custom_target(installable)
-foreach(part kiln_library kiln_cli kiln_clang kiln_worker)
+foreach(part kiln_library kiln_cli kiln_clang kiln_worker kiln_peers)
   if(TARGET ${part})
     add_dependencies(installable ${part})
   endif()

@@ -29,9 +29,34 @@ add_custom_command(OUTPUT ${embedded}
 
 # A few large translation units instead of many small ones: most of a file's compile time is the
 # headers that it shares with its neighbours.
+# The files of a folder are one unit where there are few cores, so that most headers are read once.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+set(batch 8)
+if(cores LESS_EQUAL 4)
+  set(batch 48)
+endif()
+set(KILN_UNITY_BATCH ${batch} CACHE STRING "With KILN_UNITY: the most files of a folder in one unit")
 function(kiln_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KILN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KILN_UNITY} UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  set(folders "")
+  foreach(source IN LISTS sources)
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+    # A test file is a namespace: any of them can share a unit.
+    string(REGEX MATCH "^tests/|^([^/]+/)?([^/]+/)?([^/]+/)?" folder ${path})
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    list(APPEND folders ${folder})
+    set(before ${folders})
+    list(FILTER before INCLUDE REGEX "^${folder}$")
+    list(LENGTH before count)
+    math(EXPR unit "(${count} - 1) / ${KILN_UNITY_BATCH}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}${unit})
+  endforeach()
 endfunction()
+if(KILN_UNITY)
+  # Large units: collecting garbage early costs GCC a sixth of its time.
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-expand=200 --param ggc-min-heapsize=524288>")
+endif()
 
 function(kiln_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
@@ -42,12 +67,19 @@ function(kiln_layer name)
   target_link_libraries(kiln_${name} PUBLIC kiln_options ${ARGN})
 endfunction()
 
-kiln_layer(generator kiln_fmt kiln_xxhash)
-target_sources(kiln_generator PRIVATE ${embedded})
+if(KILN_BORROW)
+  # Pure functions of values: a sanitizer has little to find there, and they are half of the build.
+  add_library(kiln_generator STATIC IMPORTED GLOBAL)
+  set_target_properties(kiln_generator PROPERTIES IMPORTED_LOCATION ${KILN_BORROW}/libkiln_generator.a)
+  target_link_libraries(kiln_generator INTERFACE kiln_options kiln_fmt kiln_xxhash)
+else()
+  kiln_layer(generator kiln_fmt kiln_xxhash)
+  target_sources(kiln_generator PRIVATE ${embedded})
+  target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
+endif()
 # The emulator's files reinterpret names of the device's headers, each in its own way.
 file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/emulator/*.cpp)
 set_source_files_properties(${emulator} ${embedded} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-target_compile_definitions(kiln_generator PRIVATE KILN_VERSION="${PROJECT_VERSION}")
 kiln_layer(runtime kiln_generator Threads::Threads kiln_spdlog kiln_hwloc ${CMAKE_DL_LIBS})
 # Debian's alternatives of BLAS lie in folders below it.
 target_compile_definitions(kiln_runtime PRIVATE
@@ -80,6 +112,12 @@ kiln_embed(kiln_cache dictionaries/cubin-33002 kiln kCubin33002)
 kiln_embed(kiln_cache dictionaries/x86-33003 kiln kX8633003)
 kiln_layer(engine kiln_cache)
 
-if(KILN_LLVM)
+if(KILN_LLVM AND KILN_BORROW)
+  target_compile_definitions(kiln_runtime PUBLIC KILN_HAS_LLVM=1
+                             PRIVATE KILN_CLANG_INSTALL_DIR="${KILN_BORROW}/lib")
+  file(MAKE_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+  file(CREATE_LINK ${KILN_BORROW}/lib/libkiln_clang.so
+       ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/libkiln_clang.so SYMBOLIC)
+elseif(KILN_LLVM)
   add_subdirectory(${PROJECT_SOURCE_DIR}/runtime/clang runtime_clang)
 endif()

@@ -2,12 +2,11 @@
 // count, once, in a worker where there is one.
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "engine/engine_impl.h"
 #include "generator/space/family.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/packed_b.h"
+#include "runtime/env.h"
 #include "tuner/verify/check.h"
 #include "tuner/verify/ragged.h"
 #include "tuner/worker/process.h"
@@ -52,9 +51,12 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   };
   auto checker = start(gemm);
   // Where a worker is installed but does not start, unproved code must not run here instead.
-  const char* named = std::getenv("KILN_WORKER");
+  const char* named = env("KILN_WORKER");
   const bool none_installed = (named == nullptr || *named == '\0') && !find_worker();
-  if (!checker && (gpu || !none_installed)) return tl::unexpected(checker.error());
+  if (!checker && (gpu || !none_installed)) {
+    machine_refused = machine_refused || find_worker().has_value();
+    return tl::unexpected(checker.error());
+  }
   Verdict verdict = checker ? checker->check(config, {.image = code.image})
                             : verify_here(gemm, *kernel.host, config, key.device, options);
   // Beside the caller's own data a GPU may have no room for the problem's references.
@@ -69,9 +71,13 @@ Status Engine::Impl::prove(const BestKey& key, const Config& config, const Kerne
   const std::string what =
       fmt::format("config '{}' for {} on {} threads: {}: {}", text(config), text(key.gemm),
                   key.device.compute_units, name(kind), detail);
-  // A machine that is full or slow says nothing about the code.
-  if (kind != Failure::Kind::resources && kind != Failure::Kind::timed_out)
-    store->quarantine_binary(code.key, what);
+  // A machine that is full or slow says nothing about the code. A slow one is not asked again: code
+  // that hangs takes the whole limit each time. Nor is a full GPU, whose worker takes seconds.
+  if (kind == Failure::Kind::resources) {
+    machine_refused = machine_refused || !gpu;
+    return fail(ErrorCode::device, what);
+  }
+  if (kind != Failure::Kind::timed_out) store->quarantine_binary(code.key, what);
   return fail(ErrorCode::verification, what);
 }
 

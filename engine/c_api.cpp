@@ -43,7 +43,9 @@ static_assert(status_of(ErrorCode::verification) == KILN_VERIFICATION);
 static_assert(status_of(ErrorCode::internal) == KILN_INTERNAL);
 
 kiln_status refuse(const Error& error) {
-  last_error = error.message;
+  const bool names_fields =
+      error.code == ErrorCode::bad_input || error.code == ErrorCode::unsupported;
+  last_error = names_fields ? in_words_of_c(error.message) : error.message;
   return status_of(error.code);
 }
 

@@ -217,7 +217,59 @@ bool copy_text(std::string_view text, char (&to)[N]) {
   return !cut;
 }
 
+/// Fields as errors of the engine call them, which are the words of C++ and of problems as text,
+/// and as kiln.h calls them.
+constexpr std::pair<std::string_view, std::string_view> kWordsOfC[] = {
+    {"lda", "a.ld"},
+    {"ldb", "b.ld"},
+    {"ldc", "c.ld"},
+    {"ldd", "d.ld"},
+    {"stride_a", "a.batch_stride"},
+    {"stride_b", "b.batch_stride"},
+    {"stride_c", "c.batch_stride"},
+    {"stride_d", "d.batch_stride"},
+    {"epilogue.bias", "bias"},
+    {"epilogue.bias_as_d", "bias_as_d"},
+    {"epilogue.activation", "activation"},
+    {"epilogue.residual", "residual"},
+    {"epilogue.gate", "gate"},
+    {"epilogue.gate_order", "gate_order"},
+    {"budget", "seconds"},
+};
+
+constexpr bool is_of_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// The length of the word at the start of `text`, "epilogue.gate" or "list[0].lda".
+std::size_t word_length(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() &&
+         (is_of_word(text[end]) ||
+          (text[end] == '.' && end + 1 < text.size() && is_of_word(text[end + 1]))))
+    ++end;
+  return end;
+}
+
 }  // namespace
+
+std::string in_words_of_c(std::string_view message) {
+  std::string out;
+  char before = ' ';  // the character before the word
+  while (!message.empty()) {
+    const std::size_t length = word_length(message);
+    const std::string_view word = message.substr(0, std::max<std::size_t>(length, 1));
+    const char behind = word.size() < message.size() ? message[word.size()] : ' ';
+    const auto* const known =
+        std::ranges::find(kWordsOfC, word, [](const auto& row) { return row.first; });
+    // "list[0].lda" is a field of kiln_list_entry, "lda=64" a problem as text.
+    const bool field = before != '.' && before != ']' && behind != '=';
+    out += field && known != std::end(kWordsOfC) ? known->second : word;
+    before = word.back();
+    message.remove_prefix(word.size());
+  }
+  return out;
+}
 
 Status null_argument(std::string_view name) {
   return fail(ErrorCode::bad_input, fmt::format("{} = null", name));
@@ -310,6 +362,7 @@ Result<TuneOptions> options_of(const kiln_tune_options* given, double default_se
   options.threads = x.threads;
   options.force = x.force != 0;
   options.race = x.race != 0;
+  options.candidates = x.candidates;
   if (x.progress != nullptr)
     options.progress = [call = x.progress, user = x.user](const Progress& state) {
       const kiln_progress told{.stage = static_cast<kiln_stage>(state.stage),

@@ -12,6 +12,8 @@ struct kiln_packed_b {
 
 namespace kiln {
 
+/// An error of the engine with the names that kiln.h gives its fields: "a.ld = 1" for "lda = 1".
+std::string in_words_of_c(std::string_view message);
 /// "NAME = null".
 Status null_argument(std::string_view name);
 

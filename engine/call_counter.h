@@ -2,6 +2,7 @@
 // a few calls are timed and stand for the others. Knows no file.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -49,7 +50,11 @@ class CallCounter {
     shard.calls.fetch_add(1, kRelaxed);
     if (!(ns > 0)) return;
     shard.timed_calls.fetch_add(1, kRelaxed);
-    shard.timed_ns.fetch_add(static_cast<std::int64_t>(ns), kRelaxed);
+    shard.timed_ns.fetch_add(nanoseconds_of(ns), kRelaxed);
+  }
+  /// Of what may come from a file or a caller: at most eleven days, so that sums do not overflow.
+  static std::int64_t nanoseconds_of(double ns) {
+    return static_cast<std::int64_t>(std::min(ns, 1e15));
   }
 
   /// The sum over all threads so far.

@@ -1,13 +1,14 @@
 #include "engine/call_recorder.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <signal.h>
 
 #include <cstdlib>
 #include <new>
 #include <set>
+#include <utility>
 
+#include "runtime/fork_gate.h"
 #include "runtime/log.h"
 #include "runtime/no_cancel.h"
 #include "runtime/own_folder.h"
@@ -24,13 +25,15 @@ struct LiveRecorders {
     static LiveRecorders& live = [&]() -> LiveRecorders& {
       std::atexit([] { get().flush(); });
       // Counters and SQLite are at rest while a process forks.
-      pthread_atfork([] { get().lock(); }, [] { get().unlock(); }, [] { get().begin_in_child(); });
+      ForkGate::at_fork(
+          {[] { get().lock(); }, [] { get().unlock(); }, [] { get().begin_in_child(); }});
       return *new LiveRecorders;
     }();
     return live;
   }
 
   void flush() {
+    const log::Deferred messages;
     const std::lock_guard lock(mutex);
     for (CallRecorder* recorder : all) recorder->flush();
   }
@@ -63,6 +66,7 @@ Result<std::shared_ptr<CallRecorder>> CallRecorder::open(std::filesystem::path f
   std::error_code error;
   if (auto absolute = std::filesystem::absolute(file, error); !error) file = std::move(absolute);
   {
+    const log::Deferred messages;
     const std::lock_guard at_rest(LiveRecorders::get().mutex);  // no fork meanwhile
     if (Status made = prepare_calls(file); !made) return tl::unexpected(made.error());
   }
@@ -86,10 +90,18 @@ CallRecorder::~CallRecorder() {
 
 CallCounter& CallRecorder::counter(const Gemm& gemm, int threads) {
   keep_flushing();
-  const std::lock_guard lock(mutex_);
-  auto& place = counted_[{gemm, threads}];
-  if (!place) place = std::make_unique<Counted>();
-  return place->counter;
+  std::unique_lock lock(mutex_);
+  const auto found = counted_.find({gemm, threads});
+  if (found != counted_.end()) return found->second->counter;
+  if (counted_.size() < kMostProblems)
+    return counted_.emplace(std::pair(gemm, threads), std::make_unique<Counted>())
+        .first->second->counter;
+  const bool told = std::exchange(others_told_, true);
+  lock.unlock();  // a callback that hears the message may call kiln
+  if (!told)
+    log::warn("recorded calls {}: {} problems are counted; calls of others are not recorded",
+              file_.empty() ? kMemory : file_.string(), kMostProblems);
+  return others_;
 }
 
 std::vector<CallCount> CallRecorder::counts() {
@@ -107,6 +119,7 @@ std::vector<CallCount> CallRecorder::counts() {
 
 void CallRecorder::flush(std::chrono::milliseconds wait) {
   const NoCancel whole;
+  const log::Deferred messages;
   const std::lock_guard lock(mutex_);
   flush_or_warn(wait);
 }
@@ -151,6 +164,7 @@ void CallRecorder::flush_or_warn(std::chrono::milliseconds wait) {
 }
 
 void CallRecorder::start_thread() {
+  const log::Deferred messages;
   const std::lock_guard lock(mutex_);
   if (running_.load(std::memory_order_relaxed) || closing_) return;
   if (file_.empty()) return running_.store(true, std::memory_order_relaxed);
@@ -174,8 +188,9 @@ void CallRecorder::start_thread() {
 
 void CallRecorder::run_thread() {
   constexpr std::chrono::milliseconds kFirst{100}, kLast{10000};
-  std::unique_lock lock(mutex_);
   for (auto interval = kFirst;; interval = std::min(2 * interval, kLast)) {
+    const log::Deferred messages;  // told before the next wait, without the lock
+    std::unique_lock lock(mutex_);
     if (closed_.wait_for(lock, interval, [this] { return closing_; })) return;
     flush_or_warn(kShortWait);
   }

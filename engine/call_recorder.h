@@ -32,7 +32,11 @@ class CallRecorder {
   CallRecorder(const CallRecorder&) = delete;
   CallRecorder& operator=(const CallRecorder&) = delete;
 
-  /// The counter of a problem, in its normal spelling. It lives as long as the recorder.
+  /// So many problems are counted, each on a number of threads; at 2.5 KB each, 25 MB.
+  static constexpr std::size_t kMostProblems = 10'000;
+  /// The counter of a problem, in its normal spelling. It lives as long as the recorder. Behind
+  /// kMostProblems it is one for all others, which is neither in counts() nor in the file; a
+  /// warning says so once.
   CallCounter& counter(const Gemm& gemm, int threads);
   /// All that was counted, in the order of problems.
   std::vector<CallCount> counts();
@@ -63,6 +67,8 @@ class CallRecorder {
   const DeviceCaps device_;
   std::mutex mutex_;
   std::map<std::pair<Gemm, int>, std::unique_ptr<Counted>> counted_;
+  CallCounter others_;
+  bool others_told_ = false;
   int failures_ = 0;    // to add, since the last success
   std::string warned_;  // the last message
   bool closing_ = false;

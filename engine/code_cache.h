@@ -10,6 +10,7 @@
 
 #include "generator/render/code_key.h"
 #include "runtime/compiler.h"
+#include "runtime/quiet_lock.h"
 
 namespace kiln {
 
@@ -18,13 +19,13 @@ class CodeCache {
  public:
   std::optional<Binary> find(const Source& source) const {
     const std::string key = code_key(source);
-    const std::lock_guard lock(mutex_);
+    const QuietLock lock(mutex_);
     const auto it = kept_.find(key);
     return it == kept_.end() ? std::nullopt : std::optional(it->second);
   }
   void keep(const Source& source, const Binary& binary) {
     const std::string key = code_key(source);
-    const std::lock_guard lock(mutex_);
+    const QuietLock lock(mutex_);
     if (!kept_.try_emplace(key, binary).second) return;
     order_.push_back(key);
     bytes_ += binary.image.size();

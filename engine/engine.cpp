@@ -5,7 +5,8 @@
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
 
-#include <cstdlib>
+#include <new>
+#include <set>
 
 #include "engine/engine_impl.h"
 #include "generator/render/render.h"
@@ -38,6 +39,7 @@ Status find_device(Engine::Impl& impl) {
     impl.device = impl.gpu->caps();
     impl.gpu_shared = std::make_shared<GpuResources>(impl.gpu);
   } else if (name == backend_of(Vendor::cpu).name) {
+    reread_cores();
     const auto caps = detect_cpu();
     if (!caps) return tl::unexpected(caps.error());
     impl.device = *caps;
@@ -51,13 +53,11 @@ Status find_device(Engine::Impl& impl) {
 /// A path that the caller or $KILN_DB named must open; the default one may fail (no home, a
 /// read-only one): then nothing is remembered, and everything else works.
 Result<std::unique_ptr<Store>> open_store(const OpenOptions& options) {
-  const char* named = std::getenv("KILN_DB");
-  const bool must = !options.database.empty() || (named != nullptr && *named != '\0');
-  StoreOptions wanted{.database = options.database.empty() ? default_database() : options.database,
-                      .shipped = options.shipped.empty() ? default_shipped() : options.shipped};
+  StoreOptions wanted = store_options(options.database, options.shipped);
   std::error_code ignored;
   auto store = Store::open(wanted);
-  if (store || must || std::filesystem::exists(wanted.database, ignored)) return store;
+  if (store || !wanted.by_default || std::filesystem::exists(wanted.database, ignored))
+    return store;
   log::warn("{}; winners will not be stored", store.error().message);
   wanted.database.clear();
   return Store::open(wanted);
@@ -76,7 +76,48 @@ std::string runtime_version() {
                      release.substr(0, end));
 }
 
-Engine::Impl::~Impl() { close(); }
+namespace {
+
+/// Those of this process: a forked child begins with what they know, and without their threads.
+struct LiveEngines {
+  std::mutex mutex;  // free at a fork, as all QuietLocks
+  std::set<Engine::Impl*> all;
+
+  /// Never destroyed: exit() may come before or after any static object's end.
+  static LiveEngines& get() {
+    static LiveEngines& live = []() -> LiveEngines& {
+      ForkGate::at_fork({nullptr, nullptr, [] {
+                           for (Engine::Impl* engine : get().all) engine->begin_in_child();
+                         }});
+      return *new LiveEngines;
+    }();
+    return live;
+  }
+};
+
+}  // namespace
+
+void Engine::Impl::live() {
+  LiveEngines& live = LiveEngines::get();
+  const QuietLock lock(live.mutex);
+  live.all.insert(this);
+}
+
+void Engine::Impl::begin_in_child() {
+  // A search may have been going on, and holds `tuning` for long: fork() does not wait for it.
+  new (&tuning) std::mutex;
+  new (&queue_mutex) std::mutex;
+  new (&queue_filled) std::condition_variable_any;
+  new (&queue) std::deque<Job>;  // the parent's jobs are the parent's
+  new (&background) std::thread;
+}
+
+Engine::Impl::~Impl() {
+  close();
+  LiveEngines& live = LiveEngines::get();
+  const QuietLock lock(live.mutex);
+  live.all.erase(this);
+}
 
 void Engine::Impl::close() {
   {
@@ -104,13 +145,15 @@ Engine::~Engine() {
 
 Result<Engine> Engine::open(OpenOptions options) {
   return shielded([&]() -> Result<Engine> {
+    const QuietScope scope;
     auto impl = std::make_shared<Impl>();
+    impl->live();
     impl->options = std::move(options);
     if (Status found = find_device(*impl); !found) return tl::unexpected(found.error());
-    impl->default_threads = impl->device.compute_units;
+    if (impl->gpu) impl->named_threads = impl->device.compute_units;
     const auto threads = impl->threads_of(impl->options.threads);
     if (!threads) return tl::unexpected(threads.error());
-    impl->default_threads = *threads;
+    if (impl->options.threads != 0) impl->named_threads = *threads;
     auto store = open_store(impl->options);
     if (!store) return tl::unexpected(store.error());
     impl->store = std::move(*store);
@@ -123,7 +166,7 @@ Result<Engine> Engine::open(OpenOptions options) {
 }
 
 Status Engine::Impl::run(const Gemm& gemm, const Operands& operands) {
-  const int threads = operands.threads != 0 ? operands.threads : default_threads;
+  const int threads = operands.threads != 0 ? operands.threads : default_threads();
   const PlanKey key = plan_key(gemm, threads);
   if (const Plan::Impl* plan = plans.find(key, hash_of(key))) [[likely]]
     return run_plan(*plan, operands);

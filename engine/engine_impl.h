@@ -20,10 +20,14 @@
 #include "engine/plan_table.h"
 #include "engine/stored_kernels.h"
 #include "engine/tuned_ranges.h"
+#include "engine/unsettled.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
 #include "runtime/compiler.h"
+#include "runtime/cpu/affinity.h"
+#include "runtime/cpu/float_mode.h"
 #include "runtime/no_cancel.h"
+#include "runtime/quiet_lock.h"
 #include "tuner/search/search.h"
 
 namespace kiln {
@@ -53,8 +57,8 @@ struct KILN_LOCAL Engine::Impl {
   Backend backend;
   gpu::SharedDevice gpu;                     // null: the CPU
   std::shared_ptr<GpuResources> gpu_shared;  // of all plans; null: the CPU
-  DeviceCaps device;  // with every core this process may use; calls set compute_units
-  int default_threads = 1;
+  DeviceCaps device;      // with every core this process may use; calls set compute_units
+  int named_threads = 0;  // of the options, or all of a GPU; 0: usable_threads()
   std::unique_ptr<Store> store;
   Validators now;                          // compiler left empty: lookups load none
   std::shared_ptr<CallRecorder> recorder;  // null: calls are not recorded
@@ -64,6 +68,10 @@ struct KILN_LOCAL Engine::Impl {
   std::mutex resolving;          // one miss is worked out at a time
   StoredKernels stored_kernels;  // under `resolving`
   TunedRanges tuned_ranges;      // likewise
+  Unsettled unsettled;           // likewise
+  /// The machine refused something since a look-up began; it says nothing about code. A search may
+  /// set it too: then a plan is looked up once more than needed.
+  std::atomic<bool> machine_refused{false};
   std::mutex tuning;             // and one search
   CodeCache code_cache;          // of this process's searches
   std::set<std::string> told;    // untuned shapes already reported; under `resolving`
@@ -82,9 +90,16 @@ struct KILN_LOCAL Engine::Impl {
   std::thread background;
 
   ~Impl();
+  /// From now on it is told of forks (begin_in_child).
+  void live();
+  /// In a forked child, whose one thread this is: all of the engine but its threads and searches is
+  /// as it was.
+  void begin_in_child();
   /// Stops background tuning, and writes what was recorded.
   void close();
 
+  /// Threads of a call that names none: may change while the process runs.
+  int default_threads() const { return named_threads != 0 ? named_threads : usable_threads(); }
   /// `threads` as a call gave it, 0 resolved. Errors: bad_input.
   Result<int> threads_of(int threads) const;
   /// The problem as its plans and records spell it: on a GPU one that promises no alignment has the
@@ -139,14 +154,20 @@ struct KILN_LOCAL Engine::Impl {
   /// `build`, and proved for this problem.
   Result<Built> admitted(const BestKey& key, const Config& config);
   /// admit.cpp: that code gives right results for the problem on `key.device.compute_units`
-  /// threads, checked once and remembered. What fails is quarantined. Errors: verification, device
-  /// (a GPU's code is checked nowhere but in a worker, and there is none).
+  /// threads, checked once and remembered. What fails is quarantined. Errors: verification; device
+  /// (no worker could be started, or the machine had no room: that says nothing about the code).
   Status prove(const BestKey& key, const Config& config, const KernelCode& kernel,
                const StoredBinary& code);
   /// The same over the envelope of a record, which is stored and whose code `image` is: it may run
   /// at every size from then on. It has an envelope. Errors: verification, device.
   Status prove_envelope(const Record& record, std::span<const std::byte> image);
   void tell_untuned(const Plan::Impl& plan);
+  /// Stored code that was not loaded: quarantined where the error is the code's own, else the
+  /// machine's refusal is noted.
+  void not_loaded(const std::string& binary_key, const Error& error);
+  /// Remembers the plan of a miss: for good, or, where the machine refused, until it is asked
+  /// again. Under `resolving`.
+  void keep(const SharedPlan& plan);
 
   // stored_plans.cpp
   std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);

@@ -7,17 +7,14 @@
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "engine/explanation.h"
+#include "engine/peak.h"
 #include "generator/problem/device_class.h"
-#include "generator/problem/timed_flops.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/summation.h"
 
 namespace kiln {
 namespace {
-
-/// Operations a second.
-double rate(const Gemm& gemm, const Timing& t) { return timed_flops(gemm) / (t.median_ns * 1e-9); }
 
 /// The latest row of each timed config, fastest first; finalists before those that were dropped.
 std::vector<Measured> ranked(const std::vector<Measured>& rows) {
@@ -101,7 +98,7 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
   why.record = exact_record(gemm, p.threads);
   if (why.record) {
     const Record& record = *why.record;
-    why.peak_flops = raised_peak(why.key, 0, rate(gemm, record.measured.timing()));
+    why.peak_flops = raised_peak(why.key, 0, flops_per_second(gemm, record.measured.timing()));
     why.roof = stored_roof(*store, why.key.device, why.key.gemm);
     why.older_templates =
         record.validators.template_hash != template_hash(record.key.device.vendor);

@@ -11,9 +11,11 @@ std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads)
   return impl.best(impl.key_of(impl.spelt(gemm), *count), impl.now);
 }
 
-bool is_complete(const Record& record, double budget_seconds) {
-  return !record.searched || record.searched->whole_space ||
-         record.searched->spent_seconds >= budget_seconds;
+bool is_complete(const Record& record, double budget_seconds, int candidates) {
+  if (!record.searched) return true;
+  const SearchExtent& searched = *record.searched;
+  return searched.whole_space || searched.spent_seconds >= budget_seconds ||
+         (candidates > 0 && searched.measured + searched.failed >= candidates);
 }
 
 }  // namespace kiln

@@ -12,8 +12,8 @@ namespace kiln {
 /// engine's default. Empty: none, or no such number of threads.
 std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads);
 
-/// Whether a search of this budget would add nothing to the record's. A record of before extents
-/// were stored counts as complete.
-bool is_complete(const Record& record, double budget_seconds);
+/// Whether a search of this budget, or of so many candidates (0: any number), would add nothing to
+/// the record's. A record made before extents were stored counts as complete.
+bool is_complete(const Record& record, double budget_seconds, int candidates = 0);
 
 }  // namespace kiln

@@ -121,8 +121,8 @@ class EntryCheck {
                        name(which), fmt::ptr(pointer), fmt::ptr(entry_.scale_d));
     const bool is_d = which == Operand::c && shape.first == d_.first && shape.pitch == d_.pitch;
     if (is_d || !share_bytes(shape, d_)) return {};
-    return bad_input("list[{}].{} = {} overlaps its d = {}: only c may be d, laid out alike",
-                     number_, name(which), fmt::ptr(pointer), fmt::ptr(entry_.d));
+    return bad_input("list[{}].{} = {} overlaps its d = {}{}", number_, name(which),
+                     fmt::ptr(pointer), fmt::ptr(entry_.d), why_not_in_d(which));
   }
 
   const Gemm& gemm_;

@@ -77,7 +77,7 @@ Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double call
   if (!plan) return tl::unexpected(plan.error());
   const Plan::Impl& p = **plan;
   Outlook found{.match = p.match, .config = p.config};
-  const std::lock_guard lock(resolving);
+  const QuietLock lock(resolving);
   const auto config = parse_config(p.config);
   if (config) found.now_ns = expected_ns(gemm, p.threads, p.match, *config);
   if (is_tuned(p.match)) {

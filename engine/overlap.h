@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+
+#include "generator/problem/operand.h"
 
 namespace kiln {
 
@@ -16,5 +19,11 @@ struct Bytes2d {
 /// Exact but for matrices of very many batches whose runs interleave with pitches and strides that
 /// have no large common divisor: those are taken to be apart rather than refused.
 bool share_bytes(const Bytes2d& x, const Bytes2d& y);
+
+/// What an error adds about an operand that shares bytes with D. Only matrices could be taken for D
+/// itself, which is said of them alone.
+constexpr std::string_view why_not_in_d(Operand which) {
+  return row_of(which).matrix ? ": only c may be d, laid out alike" : ", which is written";
+}
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "generator/problem/timed_flops.h"
 #include "runtime/cpu/probe.h"
 #include "runtime/memory.h"
 
@@ -18,6 +19,10 @@ double Engine::Impl::raised_peak(const BestKey& key, double probed, double kerne
   // One that cannot be kept (a read-only file) is seen again: nothing to tell anybody.
   if (raised > stored) (void)store->raise_peak(key.device, type, raised);
   return raised;
+}
+
+double flops_per_second(const Gemm& gemm, const Timing& timing) {
+  return timing.median_ns > 0 ? timed_flops(gemm) / (timing.median_ns * 1e-9) : 0;
 }
 
 double raised_peak(Engine& engine, const Gemm& gemm, int threads, double probed, double kernel) {
@@ -45,7 +50,8 @@ Status measure_limits_once(Engine& engine, int threads) {
   if (!count) return tl::unexpected(count.error());
   DeviceCaps device = impl.device;
   device.compute_units = *count;
-  if (impl.store->limits(device) || !impl.store->lasting() || available_memory() < kRoom) return {};
+  const bool kept = impl.store->lasting() && impl.store->path() != kInMemory;
+  if (impl.store->limits(device) || !kept || available_memory() < kRoom) return {};
   const auto limits = measure_limits(device);
   if (!limits) return tl::unexpected(limits.error());
   return impl.store->put_limits(*limits);

@@ -9,6 +9,9 @@
 
 namespace kiln {
 
+/// Operations a second of one call; 0 where it has no time.
+double flops_per_second(const Gemm& gemm, const Timing& timing);
+
 /// TuneReport::peak_flops of a problem on `threads` threads, raised and stored where `probed` (by a
 /// SpeedGate) or `kernel` (any verified result) is more. Operations a second; 0: nothing is known.
 double raised_peak(Engine& engine, const Gemm& gemm, int threads, double probed, double kernel);

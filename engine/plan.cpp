@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 
@@ -55,14 +56,26 @@ std::uint64_t hash_of(const PlanKey& key) { return XXH3_64bits(&key, sizeof key)
 
 namespace {
 
+/// Whether a call whose D has rows without elements writes the scales of those rows: of no element,
+/// the largest magnitude is 0 and the scale 1. Which rows are of a group the device alone knows.
+bool writes_scales_of_nothing(const Gemm& g, bool host) {
+  const bool known = host || g.grouping == Grouping::none || g.grouping == Grouping::k;
+  return g.n == 0 && g.scale_d == Scale::line && !lists_products(g) && known;
+}
+
 OperandRules rules_for(const Gemm& g, Vendor vendor) {
   OperandRules rules;
   const bool empty = g.m == 0 || g.n == 0;
   // A CPU reads an element at any address; on a GPU that is a fault which costs the context.
   const bool host = backend_of(vendor).host();
+  const auto written_without_d = [&](Operand which) {
+    if (which == Operand::scale_d || (which == Operand::groups && host))
+      return writes_scales_of_nothing(g, host);
+    return which == Operand::amax_d;
+  };
   const auto unit = [&](DType type) { return !host && bits_of(type) >= 8 ? size_of(type) : 1; };
   for (const Operand which : kOperands) {
-    if (empty && which != Operand::amax_d) continue;
+    if (empty && !written_without_d(which)) continue;
     OperandRule& rule = rules.each[index_of(which)];
     rule.bytes = static_cast<std::uintptr_t>(span_bytes(g, which));
     // An operand without bytes is of any address: A and B where k is 0. A packed B is kiln's own.
@@ -70,6 +83,7 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
     const int alignment = std::max(address_alignment(g, which), unit(dtype_of(g, which)));
     rule.bits = static_cast<std::uintptr_t>(alignment) - 1;
   }
+  rules.writes_beside_d = empty && rules[Operand::scale_d].bytes != 0;
   if (empty) return rules;
   rules.takes_c = present(g, Operand::c);
   for (const Operand which : kBesideD) rules.writes_beside_d |= is_output(g, which);
@@ -82,7 +96,7 @@ constexpr bool is_of_every_product(Operand which) {
   return which == Operand::a || which == Operand::b || which == Operand::c || which == Operand::d;
 }
 
-std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 /// Whether [x, x + x_bytes) and [d, d + d_bytes) share a byte; never when x_bytes is 0.
 bool ranges_meet(std::uintptr_t x, std::uintptr_t x_bytes, std::uintptr_t d,
@@ -114,11 +128,11 @@ bool beside_d_in_order(const Plan::Impl& plan, const Operands& o, const void* b)
   bool meets = false;
   for (const Operand written : kBesideD) {
     if (!is_output(plan.gemm, written)) continue;
-    const std::uintptr_t to = address(pointer(o, written)), bytes = plan.rules[written].bytes;
+    const std::uintptr_t to = address_of(pointer(o, written)), bytes = plan.rules[written].bytes;
     for_each_operand([&](auto which) {
       if (which == written || (which == Operand::c && o.beta == 0)) return;
       const void* const x = which == Operand::b ? b : pointer<which>(o);
-      meets |= ranges_meet(address(x), plan.rules[which].bytes, to, bytes);
+      meets |= ranges_meet(address_of(x), plan.rules[which].bytes, to, bytes);
     });
   }
   return !meets;
@@ -129,13 +143,13 @@ bool beside_d_in_order(const Plan::Impl& plan, const Operands& o, const void* b)
 template <bool Plain = false>
 inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
-  const std::uintptr_t d = address(o.d), d_bytes = r[Operand::d].bytes;
+  const std::uintptr_t d = address_of(o.d), d_bytes = r[Operand::d].bytes;
   const bool reads_c = o.beta != 0, c_is_d = o.c == o.d && r.c_may_be_d;
   bool wrong = (d == 0) | (reads_c & !r.takes_c);
   for_each_operand([&](auto which) __attribute__((always_inline)) {
     constexpr Operand kWhich = which;
     if constexpr (Plain && !is_of_every_product(kWhich)) return;
-    const std::uintptr_t x = address(kWhich == Operand::b ? b : pointer<kWhich>(o));
+    const std::uintptr_t x = address_of(kWhich == Operand::b ? b : pointer<kWhich>(o));
     const std::uintptr_t bytes = r[kWhich].bytes;
     bool suspect = (x & r[kWhich].bits) != 0;
     if constexpr (kWhich != Operand::d) {
@@ -159,7 +173,7 @@ struct Named {
 
 /// Where an operand lies. What no Matrix describes is tight.
 Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer, std::uintptr_t bytes) {
-  const auto first = static_cast<std::int64_t>(address(pointer));
+  const auto first = static_cast<std::int64_t>(address_of(pointer));
   if (which == Operand::b && g.b_packed) return {.first = first, .width = 1};
   if (!row_of(which).matrix) return {.first = first, .width = static_cast<std::int64_t>(bytes)};
   const DType type = dtype_of(g, which);
@@ -177,7 +191,7 @@ Status nothing_overlaps(const std::array<Named, kOperandCount>& all, const Named
                         const OperandRules& rules) {
   for (const Named& x : all) {
     if (x.which == written.which) continue;
-    if (!ranges_meet(address(x.pointer), x.rule.bytes, address(written.pointer),
+    if (!ranges_meet(address_of(x.pointer), x.rule.bytes, address_of(written.pointer),
                      written.rule.bytes))
       continue;
     const bool d = written.which == Operand::d;
@@ -186,7 +200,7 @@ Status nothing_overlaps(const std::array<Named, kOperandCount>& all, const Named
       return fail(ErrorCode::bad_input,
                   fmt::format("{} = {} overlaps {} = {}{}", name(x.which), fmt::ptr(x.pointer),
                               name(written.which), fmt::ptr(written.pointer),
-                              d ? ": only c may be d, laid out alike" : ", which is written"));
+                              d ? why_not_in_d(x.which) : ", which is written"));
   }
   return {};
 }
@@ -208,7 +222,7 @@ Status examine(const Plan::Impl& plan, const Operands& o, const void* b) {
     if (x.rule.bytes != 0 && x.pointer == nullptr)
       return fail(ErrorCode::bad_input,
                   fmt::format("{} = null: {} needs it", name(x.which), text(g)));
-    if ((address(x.pointer) & x.rule.bits) == 0) continue;
+    if ((address_of(x.pointer) & x.rule.bits) == 0) continue;
     const bool promised = x.rule.bits + 1 == static_cast<std::uintptr_t>(g.alignment);
     return fail(ErrorCode::bad_input,
                 promised ? fmt::format("{} = {}: not a multiple of alignment = {}", name(x.which),
@@ -269,20 +283,42 @@ Status check_operands(const Plan::Impl& plan, const Operands& o, const void* b) 
 
 namespace {
 
+/// The scales of all rows of a D without columns; of groups those of their rows.
+void write_scales_of_nothing(const Gemm& g, const Operands& operands) {
+  auto* const scales = static_cast<float*>(operands.scale_d);
+  if (g.grouping != Grouping::rows && g.grouping != Grouping::masked) {
+    std::fill_n(scales, span(g, Operand::scale_d), 1.0F);
+    return;
+  }
+  for (std::int64_t group = 0; group < g.batch; ++group) {
+    const Segment of = segment_of(g, operands.groups, group);
+    std::fill_n(scales + to_group(g, Operand::scale_d, group, of), of.count, 1.0F);
+  }
+}
+
 /// m or n is 0: there is no D, and no magnitude of it.
 Status run_empty(const Plan::Impl& plan, const Operands& operands) {
-  if (!plan.gemm.amax_d) return {};
+  const Gemm& g = plan.gemm;
+  const bool writes_scales = plan.rules[Operand::scale_d].bytes != 0;
+  if (!g.amax_d && !writes_scales) return {};
   if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
   if (!plan.empty_on) {
     clear_amax(bound_args(plan, operands));
+    if (writes_scales) write_scales_of_nothing(g, operands);
     return {};
   }
   const NoCancel whole;  // drivers hold locks
   const gpu::Guest guest(*plan.empty_on);
   const gpu::Driver& driver = plan.empty_on->driver();
+  const auto stream = static_cast<gpu::Stream>(operands.stream);
+  if (writes_scales)
+    return gpu::check(
+        driver,
+        driver.cuMemsetD32Async(address_of(operands.scale_d), std::bit_cast<unsigned>(1.0F),
+                                static_cast<std::size_t>(span(g, Operand::scale_d)), stream),
+        "cuMemsetD32Async");
   return gpu::check(driver,
-                    driver.cuMemsetD8Async(address(operands.amax_d), 0, sizeof(float),
-                                           static_cast<gpu::Stream>(operands.stream)),
+                    driver.cuMemsetD8Async(address_of(operands.amax_d), 0, sizeof(float), stream),
                     "cuMemsetD8Async");
 }
 

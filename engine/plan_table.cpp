@@ -1,5 +1,7 @@
 #include "engine/plan_table.h"
 
+#include "runtime/quiet_lock.h"
+
 namespace kiln {
 namespace {
 
@@ -22,7 +24,7 @@ void PlanTable::insert(Table& table, const Plan::Impl* plan) {
 }
 
 void PlanTable::put(std::shared_ptr<const Plan::Impl> plan) {
-  const std::lock_guard lock(mutex_);
+  const QuietLock lock(mutex_);
   const bool fresh = find(plan->key, plan->hash) == nullptr;
   if (fresh && used_ >= most_) return;
   plan->in_table = true;
@@ -45,7 +47,7 @@ void PlanTable::put(std::shared_ptr<const Plan::Impl> plan) {
 }
 
 std::vector<std::shared_ptr<const Plan::Impl>> PlanTable::all() const {
-  const std::lock_guard lock(mutex_);
+  const QuietLock lock(mutex_);
   std::vector<std::shared_ptr<const Plan::Impl>> plans;
   for (const auto& slot : tables_.back()->slots)
     if (const Plan::Impl* plan = slot.load(std::memory_order_relaxed))

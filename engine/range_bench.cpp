@@ -7,6 +7,7 @@
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/space.h"
+#include "runtime/cpu/affinity.h"
 #include "tuner/worker/process.h"
 
 namespace kiln {
@@ -54,7 +55,7 @@ void RangeBench::compile_ahead(const std::vector<std::pair<std::int64_t, Config>
     }
   };
   std::vector<std::jthread> helpers;
-  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+  for (int i = 1; i < usable_threads(); ++i)
     helpers.emplace_back(
         [&](const std::stop_token& stop) { compile_all([&] { return stop.stop_requested(); }); });
   compile_all([&] { return cancelled(); });  // the caller's callback, on the caller's thread

@@ -78,7 +78,7 @@ std::int64_t workspace_of(const GemmRange& range, const DeviceCaps& device, cons
 }  // namespace
 
 std::int64_t Engine::Impl::prepare_range(const GemmRange& range, int threads) {
-  const std::lock_guard lock(resolving);
+  const QuietLock lock(resolving);
   const BestKey key = key_of(range.gemm, threads);
   std::int64_t workspace = 0;
   for (TunedRange& tuned : tuned_ranges.of(key, range.size, *store)) {

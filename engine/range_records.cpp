@@ -74,7 +74,7 @@ std::optional<RangeRecord> Engine::Impl::stored_range(const GemmRange& range, in
 }
 
 void Engine::Impl::install_range(const GemmRange& range, int threads) {
-  const std::lock_guard lock(resolving);
+  const QuietLock lock(resolving);
   tuned_ranges.forget();
   stored_kernels.forget();
   for (const SharedPlan& plan : plans.all()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 
 #include "engine/range_bench.h"
@@ -65,19 +66,13 @@ class RangeTuning {
     for (std::size_t i = 0; i < sizes.size(); ++i)
       if (Status searched = search_at(sizes[i], sizes.size() - i); !searched)
         return tl::unexpected(searched.error());
-    if (model_.kernels.empty())
-      return fail(ErrorCode::not_tuned,
-                  fmt::format("{}: no winner has its sizes as arguments: tune its sizes one by one",
-                              text(range_)));
+    if (model_.kernels.empty()) return tl::unexpected(why_empty());
     std::vector<std::int64_t> timed = model_.timed_sizes(sizes, sweep_.sizes);
     if (Status swept = sweep(timed); !swept) return tl::unexpected(swept.error());
     timed.insert(timed.end(), sizes.begin(), sizes.end());
     if (Status refined = refine(timed); !refined) return tl::unexpected(refined.error());
     bench_.rest();
-    if (cancelled())
-      return fail(ErrorCode::not_tuned, fmt::format("{}: cancelled before its table was made; the "
-                                                    "winners of {} sizes are stored",
-                                                    text(range_), report_.searched));
+    if (cancelled()) return tl::unexpected(cut_short());
     if (Status stored = store_table(); !stored) return tl::unexpected(stored.error());
     report_.seconds = seconds();
     return std::move(report_);
@@ -88,17 +83,40 @@ class RangeTuning {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
   bool cancelled() const { return bench_.cancelled(); }
+  Error cut_short() const {
+    return {
+        ErrorCode::not_tuned,
+        fmt::format("{}: cancelled before its table was made; the winners of {} sizes are stored",
+                    text(range_), report_.searched)};
+  }
+  /// Why no search found a kernel for a table. Where every size was refused, so is the range:
+  /// advice to tune its sizes would be wrong.
+  Error why_empty() const {
+    if (cancelled()) return cut_short();
+    if (report_.searched == 0 && refused_)
+      return {refused_->code, fmt::format("{}: {}", text(range_), refused_->message)};
+    return {ErrorCode::not_tuned,
+            fmt::format("{}: no winner has its sizes as arguments: tune its sizes one by one",
+                        text(range_))};
+  }
 
   /// A search as by tune() of this size alone, with its share of what time is left.
   Status search_at(std::int64_t size, std::size_t searches_left) {
-    if (cancelled() || !validate(range_.at(size))) return {};
+    if (cancelled()) return {};
+    if (const Status valid = validate(range_.at(size)); !valid) {
+      refused_ = valid.error();
+      return {};
+    }
     TuneOptions options = options_;
     const double left = kSearchShare * options_.budget.count() - seconds();
     options.budget = std::chrono::duration<double>(
         std::max(kLeastShare * options_.budget.count(), left) / double(searches_left));
     auto report = engine_.tune_locked(range_.at(size), options, bench_.worker());
     // A size that no kernel serves (not a multiple of what the types need) is no part of the table.
-    if (!report && report.error().code == ErrorCode::unsupported) return {};
+    if (!report && report.error().code == ErrorCode::unsupported) {
+      refused_ = report.error();
+      return {};
+    }
     if (!report) return tl::unexpected(report.error());
     ++report_.searched;
     report_.measured += report->measured;
@@ -306,6 +324,7 @@ class RangeTuning {
   RangeBench bench_;
   std::map<std::int64_t, Config> winners_;  // stored, by size
   std::map<std::int64_t, Config> homes_;    // of the table's kernels, by size
+  std::optional<Error> refused_;            // why the last size without a search has none
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -1,8 +1,8 @@
 // How an Engine records its calls: which file, and under which problem a plan counts.
-#include <cstdlib>
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
+#include "runtime/env.h"
 #include "runtime/log.h"
 
 struct KILN_LOCAL kiln::CallLog::Impl {
@@ -15,7 +15,7 @@ struct KILN_LOCAL kiln::CallLog::Impl {
 namespace kiln {
 
 Status Engine::Impl::open_recorder() {
-  const char* variable = std::getenv("KILN_RECORD");
+  const char* variable = env("KILN_RECORD");
   const bool named = !options.record.empty();
   const std::filesystem::path file = named ? options.record : variable != nullptr ? variable : "";
   if (file.empty()) return {};
@@ -67,7 +67,7 @@ bool CallLog::wants_time() const { return CallCounter::is_timed(impl_->counter->
 void CallLog::add(double ns) const {
   CallCounter::Shard& shard = impl_->counter->shard();
   if (!(ns > 0)) return CallCounter::add(shard);
-  CallCounter::add_timed(shard, std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
+  CallCounter::add_timed(shard, std::chrono::nanoseconds(CallCounter::nanoseconds_of(ns)));
   impl_->recorder->keep_flushing();
 }
 

@@ -105,14 +105,16 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
 }
 
 Result<int> Engine::Impl::threads_of(int threads) const {
-  if (threads == 0) return default_threads;
+  if (threads == 0) return default_threads();
   if (gpu && threads != device.compute_units)
     return fail(ErrorCode::bad_input,
                 fmt::format("threads = {}: must be 0 on {}", threads, options.device));
-  if (threads < 1 || threads > device.compute_units)
+  // Cores that were taken away since the engine was opened are no error of a call that worked.
+  const int most = std::max(device.compute_units, gpu ? 0 : core_count());
+  if (threads < 1 || threads > most)
     return fail(ErrorCode::bad_input,
                 fmt::format("threads = {}: must be 0 (the engine's default, {}) or 1 to {}",
-                            threads, default_threads, device.compute_units));
+                            threads, default_threads(), most));
   return threads;
 }
 
@@ -144,8 +146,20 @@ std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads) 
 
 void Engine::Impl::warn(const Status& status) {
   if (status) return;
-  const std::lock_guard lock(warning);
+  const QuietLock lock(warning);
   if (warned.insert(status.error().message).second) log::warn("{}", status.error().message);
+}
+
+void Engine::Impl::not_loaded(const std::string& binary_key, const Error& error) {
+  if (error.code != ErrorCode::device) return store->quarantine_binary(binary_key, error.message);
+  machine_refused = true;
+  warn(tl::unexpected(error));
+}
+
+void Engine::Impl::keep(const SharedPlan& plan) {
+  if (machine_refused) return unsettled.put(plan);
+  unsettled.settle(plan->key);
+  plans.put(plan);
 }
 
 Result<SharedPlan> Engine::Impl::plan_for(const Gemm& gemm, int threads) {
@@ -158,6 +172,9 @@ Result<SharedPlan> Engine::Impl::plan_for(const Gemm& gemm, int threads) {
 
 Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
   if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  if (!gpu) reread_cores();
+  // Not the caller's: what is verified now runs in other modes, too.
+  std::optional<UsualFloatMode> usual(std::in_place);
   if (gpu && gemm.b_packed)
     return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; pass it unpacked");
   // Without a product there is nothing to search; the reference kernel computes the rest.
@@ -165,9 +182,11 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
   const bool nothing_to_run = gpu ? gemm.m == 0 || gemm.n == 0 : no_product;
   Result<SharedPlan> untuned = SharedPlan{};
   {
-    const std::lock_guard lock(resolving);
+    const QuietLock lock(resolving);
     const PlanKey key = plan_key(gemm, threads);
     if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
+    if (auto plan = unsettled.next(key)) return plan;
+    machine_refused = false;
     if (nothing_to_run) {
       auto plan = bare_plan(gemm, threads, device);
       plan->reason = "nothing is multiplied: m, n or k is 0";
@@ -177,6 +196,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     }
     for (const auto tuned : {&Impl::exact_plan, &Impl::range_plan})
       if (auto plan = (this->*tuned)(gemm, threads)) {
+        unsettled.settle(key);
         plans.put(*plan);
         return *plan;
       }
@@ -186,14 +206,15 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     if (options.policy != Policy::tune_now || no_product) {
       untuned = best_known_plan(gemm, threads);
       if (!untuned) return untuned;
-      plans.put(*untuned);
+      keep(*untuned);
       if (no_product) return untuned;
     }
   }
   if (options.policy == Policy::tune_now) {
     // The lock is not held: tuning takes seconds, and other shapes need not wait.
     const auto report = tune_and_confirm(gemm, {.threads = threads});
-    const std::lock_guard lock(resolving);
+    const QuietLock lock(resolving);
+    machine_refused = false;
     if (!report) {
       warn(tl::unexpected(report.error()));
     } else {
@@ -202,14 +223,18 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
       const PlanKey key = plan_key(gemm, threads);
       if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
       if (auto plan = exact_plan(gemm, threads)) {
+        unsettled.settle(key);
         plans.put(*plan);
         return *plan;
       }
     }
     untuned = best_known_plan(gemm, threads);
     if (!untuned) return untuned;
-    plans.put(*untuned);
+    keep(*untuned);
   }
+  // Whether it is tuned could not be seen: it is asked again.
+  if (machine_refused) return untuned;
+  usual.reset();
   // No lock is held: the callback may call tune().
   tell_untuned(**untuned);
   if (options.policy == Policy::tune_in_background && (*untuned)->in_table)
@@ -227,7 +252,8 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
     if (auto loaded = load(record->image))
       kernel = std::move(*loaded);
     else
-      store->quarantine_binary(record->measured.binary_key, loaded.error().message);
+      not_loaded(record->measured.binary_key, loaded.error());
+    if (machine_refused) return std::nullopt;
   }
   if (!kernel) {  // quarantined, not trusted or lost: it is compiled again from the config
     auto built = admitted(record->key, config);
@@ -259,17 +285,20 @@ Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
   const auto source = render(key.gemm, key.device, config);
   if (!source) return tl::unexpected(source.error());
   if (auto stored = store->binary(code_key(*source), "")) {
-    if (auto kernel = load(stored->image))
-      return Built{std::move(*kernel), std::move(*stored)};
-    else
-      store->quarantine_binary(stored->key, kernel.error().message);
+    auto kernel = load(stored->image);
+    if (kernel) return Built{std::move(*kernel), std::move(*stored)};
+    not_loaded(stored->key, kernel.error());
+    if (kernel.error().code == ErrorCode::device) return tl::unexpected(kernel.error());
   }
   const auto compiler = this->compiler();
   if (!compiler) return tl::unexpected(compiler.error());
   auto binary = (*compiler)->compile(*source);
   if (!binary) return tl::unexpected(binary.error());
   auto kernel = load(binary->image);
-  if (!kernel) return tl::unexpected(kernel.error());
+  if (!kernel) {
+    machine_refused = machine_refused || kernel.error().code == ErrorCode::device;
+    return tl::unexpected(kernel.error());
+  }
   Built built{std::move(*kernel),
               {.key = binary_key(*source, (*compiler)->version()),
                .code_key = code_key(*source),
@@ -311,6 +340,7 @@ std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threa
     auto built = admitted(key, n.config);
     if (!built) {
       warn(tl::unexpected(built.error()));
+      if (machine_refused) break;  // the next one, too
       continue;
     }
     auto plan = bound_plan(gemm, threads, Match::nearest, n.config,
@@ -335,6 +365,7 @@ std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads
               : tl::unexpected(built.error());
     if (plan) return *plan;
     warn(tl::unexpected(plan.error()));
+    if (machine_refused) break;
   }
   return std::nullopt;
 }
@@ -342,8 +373,17 @@ std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads
 Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) {
   if (auto plan = relative_plan(gemm, threads)) return *plan;
   if (auto plan = stored_plan(gemm, threads)) return *plan;
-  if (auto plan = nearest_plan(gemm, threads)) return *plan;
-  if (auto plan = model_plan(gemm, threads)) return *plan;
+  // Nothing is compiled that the machine would not load.
+  if (!machine_refused)
+    if (auto plan = nearest_plan(gemm, threads)) return *plan;
+  if (!machine_refused)
+    if (auto plan = model_plan(gemm, threads)) return *plan;
+  const bool reference_serves = !gpu && allowed_by(key_of(gemm, threads)).order().empty();
+  if (machine_refused && !reference_serves)
+    return fail(ErrorCode::device,
+                fmt::format("{} on {} threads: the machine refused to load or verify a kernel (the "
+                            "log has its words); the next call asks again",
+                            text(gemm), threads));
   if (gpu) {
     const auto compiler = this->compiler();
     return fail(compiler ? ErrorCode::unsupported : ErrorCode::compiler,
@@ -361,7 +401,10 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
   }
   auto plan = new_plan(gemm, threads);
   plan->match = Match::reference;
-  plan->reason = has_fallback(plan->problem, device)
+  plan->reason = machine_refused
+                     ? "the machine refused to load or verify a kernel, and is asked again at a "
+                       "later call: the built-in reference kernel"
+                 : has_fallback(plan->problem, device)
                      ? "no code could be compiled or none passed: the built-in reference kernel"
                      : "no family of host kernels computes it: the built-in reference kernel";
   return plan;
@@ -374,7 +417,7 @@ void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
   if (backend.host() && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);
   {
-    const std::lock_guard lock(resolving);
+    const QuietLock lock(resolving);
     if (told.size() >= PlanTable::kMost || !told.insert(shape).second) return;
   }
   const std::string message =

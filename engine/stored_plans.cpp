@@ -62,7 +62,8 @@ bool Engine::Impl::make_ready(StoredKernel& kernel) {
   if (!code) return false;
   auto loaded = load(code->image);
   if (!loaded) {
-    store->quarantine_binary(code->key, loaded.error().message);
+    if (loaded.error().code == ErrorCode::device) kernel.proved.reset();  // it is asked again
+    not_loaded(code->key, loaded.error());
     return false;
   }
   // As for an exact record: another libc or kernel below it is one more verification.
@@ -71,6 +72,7 @@ bool Engine::Impl::make_ready(StoredKernel& kernel) {
   if (!gpu && !of_class && made.validators.runtime != now.runtime) {
     const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
     if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
+      if (proof.error().code == ErrorCode::device) kernel.proved.reset();
       warn(proof);
       return false;
     }

@@ -57,6 +57,8 @@ Status outside_callbacks() {
 Result<RangeReport> Engine::Impl::tune_and_confirm(const GemmRange& range,
                                                    const TuneOptions& options) {
   if (Status outside = outside_callbacks(); !outside) return tl::unexpected(outside.error());
+  if (!gpu) reread_cores();
+  const UsualFloatMode usual;  // results are compared with references
   const TuningHere here;
   auto report = tune_range(range, with_named_callbacks(options));
   if (report)
@@ -68,6 +70,8 @@ Result<RangeReport> Engine::Impl::tune_and_confirm(const GemmRange& range,
 
 Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOptions& options) {
   if (Status outside = outside_callbacks(); !outside) return tl::unexpected(outside.error());
+  if (!gpu) reread_cores();
+  const UsualFloatMode usual;  // results are compared with references
   const TuningHere here;
   auto report = tune(gemm, with_named_callbacks(options));
   if (!report) return report;

@@ -8,7 +8,7 @@
 #include "cache/offline.h"
 #include "engine/engine_impl.h"
 #include "engine/held.h"
-#include "generator/problem/timed_flops.h"
+#include "engine/peak.h"
 #include "generator/render/code_key.h"
 #include "runtime/log.h"
 #include "tuner/verify/envelope.h"
@@ -32,27 +32,22 @@ TuneReport report_of(const Gemm& gemm, const Record& record) {
   return report;
 }
 
-/// Operations a second of one call.
-double rate(const Gemm& gemm, const Timing& timing) {
-  return timing.median_ns > 0 ? timed_flops(gemm) / (timing.median_ns * 1e-9) : 0;
-}
-
 /// The fastest of this search's kernels that were raced, and its winner.
 double fastest_rate(const Gemm& gemm, const SearchResult& result) {
-  double fastest = rate(gemm, result.measured[*result.winner].timing());
+  double fastest = flops_per_second(gemm, result.measured[*result.winner].timing());
   for (std::size_t i = result.known; i < result.measured.size(); ++i) {
     const Measured& row = result.measured[i];
     if (row.ok() && row.verified && row.round == Round::race)
-      fastest = std::max(fastest, rate(gemm, row.timing()));
+      fastest = std::max(fastest, flops_per_second(gemm, row.timing()));
   }
   return fastest;
 }
 
-/// Whether a record leaves nothing to search within this budget. One of a file that cannot be
+/// Whether a record leaves nothing to search within these limits. One of a file that cannot be
 /// written (a shipped one) is complete: else every process that calls tune() would search its
 /// problem again. So is one of before extents were stored: nothing is known of its search.
-bool complete(const Record& record, double budget) {
-  return !record.writable || is_complete(record, budget);
+bool complete(const Record& record, const TuneOptions& options) {
+  return !record.writable || is_complete(record, options.budget.count(), options.candidates);
 }
 
 /// What this search adds to the searches it continues, and how long it may take.
@@ -115,6 +110,9 @@ TuneReport report_of(const Gemm& gemm, int threads, const SearchResult& result) 
 
 Status check_budget(const TuneOptions& options) {
   constexpr double kLongest = 86400.0 * 365;
+  if (options.candidates < 0)
+    return fail(ErrorCode::bad_input,
+                fmt::format("candidates = {}: must be 0 (any number) or more", options.candidates));
   if (options.budget.count() > 0 && options.budget.count() <= kLongest) return {};
   return fail(ErrorCode::bad_input,
               fmt::format("budget = {} s: must be more than 0 and at most {} (a year)",
@@ -149,10 +147,10 @@ Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions
     const auto record = best(key, with);
     const bool serves =
         record && (!of_range || has_envelope(key.gemm, key.device, record->measured.config));
-    const bool whole = serves && complete(*record, options.budget.count());
+    const bool whole = serves && complete(*record, options);
     if (whole || (record && !compiler)) {
       TuneReport report = report_of(gemm, *record);
-      report.peak_flops = raised_peak(key, 0, rate(gemm, report.timing));
+      report.peak_flops = raised_peak(key, 0, flops_per_second(gemm, report.timing));
       if (!whole)
         report.warnings.push_back("the search cannot continue: " + compiler.error().message);
       if (std::string advice = slow_types(gemm, key.device); !advice.empty())
@@ -198,7 +196,12 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   if (of_range)
     input.allowed = [&key](const Config& c) { return has_envelope(key.gemm, key.device, c); };
   share_code(input, compiler);
-  input.sink = [&](const Evidence& evidence) { note(store->put(key, made_by, evidence.measured)); };
+  input.sink = [&](const Evidence& evidence) {
+    const Measured& row = evidence.measured;
+    // A full machine says nothing about a candidate: a later search tries it again.
+    if (!row.ok() && row.failure().kind == Failure::Kind::resources) return;
+    note(store->put(key, made_by, row));
+  };
 
   auto bench = make_bench(input, compiler);
   if (!bench) return tl::unexpected(bench.error());
@@ -239,7 +242,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   if (has_envelope(key.gemm, key.device, winner.config) && !store->code_proven(made))
     note(prove_envelope(made, built->binary.image));
   {
-    const std::lock_guard known(resolving);
+    const QuietLock known(resolving);
     stored_kernels.forget();
     tuned_ranges.forget();
   }
@@ -255,7 +258,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
 }
 
 std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
-  const std::lock_guard lock(resolving);
+  const QuietLock lock(resolving);
   std::vector<Config> configs;
   std::vector<DeviceCaps> owners{key.device};
   for (const DeviceCaps& relative : stored_kernels.relatives(device, *store))
@@ -303,7 +306,7 @@ Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
 void Engine::Impl::install(const Gemm& gemm, const BestKey& key, const Config& config,
                            const std::string& reason, const KernelCode& code) {
   const int threads = key.device.compute_units;
-  const std::lock_guard lock(resolving);
+  const QuietLock lock(resolving);
   stored_kernels.forget();
   const auto put = [&](const Gemm& spelling) {
     auto plan = bound_plan(spelling, threads, Match::exact, config, reason, code);

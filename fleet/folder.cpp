@@ -1,17 +1,14 @@
 #include "fleet/folder.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <cctype>
 
+#include "cache/trust.h"
 #include "fleet/plan_file.h"
+#include "fleet/shared_file.h"
+#include "runtime/log.h"
 
 namespace kiln {
 namespace {
@@ -22,47 +19,33 @@ constexpr const char* kPlanFile = "fleet.json";
 constexpr const char* kDatabase = ".kiln";
 constexpr const char* kLog = ".jsonl";
 
-tl::unexpected<Error> cannot(const fs::path& path, std::string_view why) {
-  return fail(ErrorCode::database, fmt::format("{}: {}", path.string(), why));
-}
-
-/// Machine code is loaded only from folders that nobody else may write, so these are made so
-/// whatever the umask.
+/// The user may give a link to a folder.
 Status make_folder(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
-  return cannot(path, ::strerror(errno));
+  std::error_code code;
+  return fs::is_directory(path, code) ? Status{} : make_shared_folder(path);
 }
 
-Result<std::string> read_file(const fs::path& file) {
-  // An empty file sets failbit on `text`: errno tells.
-  errno = 0;
-  std::ifstream opened(file);
-  std::ostringstream text;
-  if (!opened || (!(text << opened.rdbuf()) && errno != 0)) return cannot(file, ::strerror(errno));
-  return text.str();
+/// The folder's databases say the same of themselves when they are opened.
+void warn_of_others(const fs::path& file) {
+  const auto walked = walk_to(file);
+  if (walked && !walked->distrust.empty())
+    log::warn("{}: {}; its list and results may be anybody's", file.string(), walked->distrust);
 }
 
-/// Whole or not at all, and never over another's: false where the file is there.
-Result<bool> create(const fs::path& file, const std::string& text) {
-  std::string partial = file.string() + ".XXXXXX";
-  const int fd = ::mkostemp(partial.data(), O_CLOEXEC);
-  if (fd < 0) return cannot(file, ::strerror(errno));
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fchmod(fd, 0644) == 0 && ::fsync(fd) == 0;
-  const bool named = written && ::link(partial.c_str(), file.c_str()) == 0;
-  const int reason = errno;
-  ::close(fd);
-  ::unlink(partial.c_str());
-  if (named) return true;
-  if (written && reason == EEXIST) return false;
-  return cannot(file, ::strerror(reason));
+/// Whether kiln gives such names: others could stand for anything on a terminal.
+bool is_plain(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+  });
 }
 
+/// Links are left out: they lead to other folders.
 std::vector<fs::path> files_of(const fs::path& folder, std::string_view ending) {
   std::vector<fs::path> found;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code))
-    if (entry.path().extension() == ending && entry.is_regular_file(code))
+    if (entry.path().extension() == ending && is_plain(entry.path().filename().string()) &&
+        fs::is_regular_file(entry.symlink_status(code)))
       found.push_back(entry.path());
   std::ranges::sort(found);
   return found;
@@ -72,10 +55,11 @@ std::vector<fs::path> files_of(const fs::path& folder, std::string_view ending) 
 
 Result<FleetFolder> FleetFolder::join(const fs::path& path, const FleetPlan& plan) {
   if (Status made = make_folder(path); !made) return tl::unexpected(made.error());
+  if (Status own = not_for_everybody(path); !own) return tl::unexpected(own.error());
   const fs::path file = path / kPlanFile;
   std::error_code code;
   if (!fs::exists(file, code)) {
-    const auto created = create(file, plan_text(plan));
+    const auto created = create_shared(file, plan_text(plan));
     if (!created) return tl::unexpected(created.error());
   }
   auto there = open(path);
@@ -91,8 +75,9 @@ Result<FleetFolder> FleetFolder::open(const fs::path& path) {
   if (!fs::exists(file, code))
     return fail(ErrorCode::bad_input, fmt::format("folder = {}: no fleet's folder: there is no {}",
                                                   path.string(), kPlanFile));
-  const auto text = read_file(file);
+  const auto text = read_shared(file);
   if (!text) return tl::unexpected(text.error());
+  warn_of_others(file);
   auto plan = parse_plan(*text, file);
   if (!plan) return tl::unexpected(plan.error());
   return FleetFolder(path, std::move(*plan));
@@ -102,17 +87,19 @@ std::vector<std::string> FleetFolder::kinds() const {
   std::vector<std::string> found;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(path_, code))
-    if (entry.is_directory(code) &&
+    if (fs::is_directory(entry.symlink_status(code)) &&
+        is_plain(entry.path().filename().string()) &&
         !(files_of(entry.path(), kDatabase).empty() && files_of(entry.path(), kLog).empty()))
       found.push_back(entry.path().filename().string());
   for (const fs::path& file : files_of(path_, kDatabase)) found.push_back(file.stem().string());
   std::ranges::sort(found);
-  const auto [repeated, end] = std::ranges::unique(found);
-  found.erase(repeated, end);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
-Status FleetFolder::add_kind(const std::string& kind) const { return make_folder(path_ / kind); }
+Status FleetFolder::add_kind(const std::string& kind) const {
+  return make_shared_folder(path_ / kind);
+}
 
 std::string FleetFolder::part_name(const Shard& shard) {
   return fmt::format("shard-{}-of-{}", shard.index, shard.of);

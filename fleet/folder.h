@@ -28,9 +28,10 @@ struct FleetPlan {
 class FleetFolder {
  public:
   /// Makes the folder where it is absent and writes the plan into it, or compares the plan with
-  /// the one that is there; whoever comes first writes. Errors: bad_input (another list, another
-  /// number of shards or class of determinism, naming it), database (cannot be made, written or
-  /// read; of another version).
+  /// the one that is there; whoever comes first writes. A folder that others can change is warned
+  /// of. Errors: bad_input (another list, another number of shards or class of determinism, naming
+  /// it; everybody may write the folder), database (cannot be made, written or read; of another
+  /// version).
   static Result<FleetFolder> join(const std::filesystem::path& path, const FleetPlan& plan);
   /// A folder that is there. Errors: bad_input (no fleet's folder), database.
   static Result<FleetFolder> open(const std::filesystem::path& path);

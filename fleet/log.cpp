@@ -5,14 +5,18 @@
 #include <fmt/format.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <utility>
 
+#include "cache/printable.h"
+#include "cache/trust.h"
+#include "fleet/shared_file.h"
 #include "runtime/log.h"
 
 namespace kiln {
@@ -41,8 +45,10 @@ std::optional<FleetEvent> event_of(const std::string& line) {
   try {
     const auto state = state_named(row.at("state").get<std::string>());
     if (!state) return std::nullopt;
-    return FleetEvent{row.at("item").get<std::string>(), *state, row.value("threads", 0),
-                      row.value("seconds", 0.0), row.value("reason", "")};
+    // Others may have written the file.
+    return FleetEvent{printable_line(row.at("item").get<std::string>()), *state,
+                      row.value("threads", 0), row.value("seconds", 0.0),
+                      printable_line(row.value("reason", ""))};
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -56,8 +62,14 @@ Result<FleetLog> FleetLog::open(const std::filesystem::path& file) {
   const auto cannot = [&](const std::string& why) {
     return fail(ErrorCode::database, fmt::format("{}: {}", file.string(), why));
   };
-  const int fd = ::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return cannot(::strerror(errno));
+  const int fd =
+      ::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+  struct stat info {};
+  if (fd < 0 || ::fstat(fd, &info) != 0) return cannot(::strerror(errno));
+  if (!S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return cannot(fmt::format("it is {}, not a regular file", kind_of_file(info.st_mode)));
+  }
   // A file system without locks is no reason not to tune: two processes of one part waste time
   // there and lose nothing, since the database has locks of its own.
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -89,7 +101,12 @@ void FleetLog::add(const FleetEvent& event) const {
 
 std::vector<FleetEvent> read_log(const std::filesystem::path& file) {
   std::vector<FleetEvent> events;
-  std::ifstream lines(file);
+  const auto text = read_shared(file);
+  if (!text) {
+    log::warn("{}", text.error().message);
+    return events;
+  }
+  std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line);)
     if (auto event = event_of(line)) events.push_back(std::move(*event));
   return events;

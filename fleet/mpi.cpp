@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "runtime/env.h"
 
 namespace kiln {
 namespace {
@@ -29,12 +30,11 @@ constexpr auto kLook = std::chrono::milliseconds(2);
 /// register on the machines that kiln runs on, and the callee reads as much of it as it wants.
 using Handle = std::uintptr_t;
 
-bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
+bool is_set(const char* variable) { return env(variable) != nullptr; }
 
 /// Names of the libraries, the launcher's own family first.
 std::vector<std::string> mpi_names() {
-  if (const char* named = std::getenv("KILN_MPI"); named != nullptr && *named != '\0')
-    return {named};
+  if (const char* named = env("KILN_MPI"); named != nullptr && *named != '\0') return {named};
   const std::vector<std::string> open_mpi{"libmpi.so.40"};
   const std::vector<std::string> mpich{"libmpich.so.12", "libmpi.so.12"};
   const bool by_mpich = !is_set("OMPI_COMM_WORLD_SIZE") &&

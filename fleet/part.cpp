@@ -40,13 +40,13 @@ Result<FleetPart> open_part(const FleetFolder& folder, const PartOptions& option
                    of_device(folder.plan().list, options.device), opened.database};
 }
 
-ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds) {
+ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds, int candidates) {
   if (item.range)
     return stored_range(engine, *item.range, item.threads) ? ToDo::nothing : ToDo::search;
   if (is_empty(item.gemm)) return ToDo::nothing;
   const auto record = held_record(engine, item.gemm, item.threads);
   if (!record) return ToDo::search;
-  if (is_complete(*record, budget_seconds)) return ToDo::nothing;
+  if (is_complete(*record, budget_seconds, candidates)) return ToDo::nothing;
   return record->writable ? ToDo::search : ToDo::whole_search;
 }
 

@@ -7,6 +7,7 @@
 
 #include "bench/suites.h"
 #include "cache/keys.h"
+#include "cache/printable.h"
 
 namespace kiln {
 namespace {
@@ -56,7 +57,7 @@ std::string plan_text(const FleetPlan& plan) {
 
 Result<FleetPlan> parse_plan(const std::string& text, const std::filesystem::path& file) {
   const auto wrong = [&](const std::string& why) {
-    return fail(ErrorCode::database, fmt::format("{}: {}", file.string(), why));
+    return fail(ErrorCode::database, fmt::format("{}: {}", file.string(), printable_line(why)));
   };
   try {
     const Json json = Json::parse(text);

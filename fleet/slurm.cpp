@@ -5,14 +5,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "cache/printable.h"
 #include "cache/store.h"
+#include "runtime/env.h"
 
 namespace kiln {
 namespace {
@@ -21,6 +26,37 @@ std::string shell_quoted(const std::string& word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
+}
+
+/// A value as sbatch and a shell read it as one word: sbatch knows no other quoting in which a
+/// quote may stand. Without control characters, which check_job() refuses: a line feed ends a
+/// directive.
+std::string escaped(std::string_view value) {
+  constexpr std::string_view kPlain = "_-+=:,./@%";
+  std::string out;
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte >= 0x80 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos;
+    if (!plain) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// A path in which Slurm replaces nothing: "%j" is the job's number, "%%" a percent sign.
+std::string without_patterns(const std::string& path) {
+  std::string out;
+  for (const char c : path) out.append(c == '%' ? 2 : 1, c);
+  return out;
+}
+
+/// Errors: bad_input. `option` is what the command calls it.
+Status without_controls(const char* option, std::string_view value) {
+  if (std::ranges::none_of(value, [](unsigned char c) { return c < 0x20 || c == 0x7f; })) return {};
+  return fail(ErrorCode::bad_input,
+              fmt::format("{} = \"{}\": must not have control characters: each option is a line "
+                          "of the script",
+                          option, printable_line(value)));
 }
 
 struct Ran {
@@ -45,7 +81,7 @@ Ran run_command(const std::vector<std::string>& words) {
 
 /// A line of options for sbatch where the value is given.
 std::string directive(const char* option, const std::string& value) {
-  return value.empty() ? "" : fmt::format("#SBATCH --{}={}\n", option, value);
+  return value.empty() ? "" : fmt::format("#SBATCH --{}={}\n", option, escaped(value));
 }
 std::string directive(const char* option, int value) {
   return value == 0 ? "" : directive(option, std::to_string(value));
@@ -66,8 +102,8 @@ std::string directives(const SlurmJob& job) {
   if (job.device == "cpu") text += "#SBATCH --exclusive\n";
   // Before the time limit, so that the fastest kernel so far is stored.
   text += "#SBATCH --signal=B:TERM@60\n#SBATCH --requeue\n#SBATCH --open-mode=append\n";
-  text += directive("output", (job.out / "slurm" / "task-%a.out").string());
-  for (const std::string& option : job.more) text += fmt::format("#SBATCH {}\n", option);
+  text += directive("output", without_patterns((job.out / "slurm").string()) + "/task-%a.out");
+  for (const std::string& option : job.more) text += fmt::format("#SBATCH {}\n", escaped(option));
   return text;
 }
 
@@ -92,6 +128,24 @@ exit "$status"
 )";
 
 }  // namespace
+
+Status check_job(const SlurmJob& job) {
+  const std::pair<const char*, std::string> values[] = {
+      {"out", job.out.string()},      {"device", job.device},   {"partition", job.partition},
+      {"constraint", job.constraint}, {"account", job.account}, {"time", job.time_limit}};
+  for (const auto& [option, value] : values)
+    if (Status clean = without_controls(option, value); !clean) return clean;
+  for (const std::string& option : job.more) {
+    if (Status clean = without_controls("sbatch", option); !clean) return clean;
+    if (!option.starts_with('-'))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("sbatch = \"{}\": must be an option of sbatch, --name=value",
+                              printable_line(option)));
+  }
+  for (const std::string& word : job.command)
+    if (Status clean = without_controls("command", word); !clean) return clean;
+  return {};
+}
 
 std::string array_text(const std::vector<int>& tasks) {
   std::string text;
@@ -122,7 +176,7 @@ std::string script_text(const SlurmJob& job) {
 }
 
 Result<std::filesystem::path> find_sbatch() {
-  const char* path = std::getenv("PATH");
+  const char* path = env("PATH");
   for (const auto& folder : split_paths(path == nullptr ? "" : path))
     if (const auto file = folder / "sbatch"; ::access(file.c_str(), X_OK) == 0) return file;
   return fail(

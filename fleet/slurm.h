@@ -20,7 +20,7 @@ struct SlurmJob {
   std::string partition, constraint, account, time_limit;
   int cpus = 0;                   // of a task; 0: what Slurm gives
   int at_once = 0;                // tasks that may run at a time; 0: as many as fit
-  std::vector<std::string> more;  // further options of sbatch, "--qos=high"
+  std::vector<std::string> more;  // further options of sbatch, each one word: "--qos=high"
 
   int processes() const { return gpus > 1 ? gpus : 1; }  // of a task
   int shards() const { return tasks * processes(); }
@@ -28,7 +28,11 @@ struct SlurmJob {
   int task_of(int shard) const { return (shard - 1) / processes() + 1; }
 };
 
-/// The script for sbatch, as a person would have written it.
+/// Errors: bad_input, naming the option and its value: one with control characters, which would add
+/// lines to the script; a further option that does not begin with "-".
+Status check_job(const SlurmJob& job);
+/// The script for sbatch, as a person would have written it, of a job that check_job() let pass.
+/// Each value is one word, whatever characters it has.
 std::string script_text(const SlurmJob& job);
 /// "1-3,7": ascending numbers as Slurm's --array has them.
 std::string array_text(const std::vector<int>& tasks);

@@ -3,7 +3,10 @@
 #include <array>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <set>
+
+#include "runtime/fork_gate.h"
 
 namespace kiln {
 namespace {
@@ -16,8 +19,12 @@ struct Turns {
   std::uint64_t came = 0;
 };
 
+/// Never destroyed. A forked child begins afresh: threads that were inside are not there.
 Turns& turns() {
-  static Turns all;
+  static Turns& all = []() -> Turns& {
+    ForkGate::at_fork({nullptr, nullptr, [] { new (&turns()) Turns; }});
+    return *new Turns;
+  }();
   return all;
 }
 

@@ -7,11 +7,15 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "runtime/env.h"
+#include "runtime/fork_gate.h"
 #include "runtime/no_cancel.h"
 
 namespace kiln::log {
@@ -30,10 +34,11 @@ spdlog::level::level_enum spdlog_level(Level level) {
 
 /// Built by hand: spdlog's factories would add it to the registry that the host program shares.
 spdlog::logger* make_logger() {
-  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  // Not its mutex, which a forked child would find locked: see `writing`.
+  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>();
   auto logger = std::make_unique<spdlog::logger>("kiln", std::move(sink));
   logger->set_pattern("kiln: %^%l%$: %v");
-  const char* named = std::getenv("KILN_LOG");
+  const char* named = env("KILN_LOG");
   const std::string_view word = named != nullptr ? named : "";
   const std::optional<Level> level = word.empty() ? Level::warn : parse_level(word);
   logger->set_level(spdlog_level(level.value_or(Level::warn)));
@@ -46,6 +51,12 @@ spdlog::logger* make_logger() {
 spdlog::logger& logger() {
   static spdlog::logger* const made = make_logger();
   return *made;
+}
+
+/// Of the logger's sink.
+std::mutex& writing() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
 }
 
 /// The program's callback and how many threads are inside of it.
@@ -61,9 +72,16 @@ struct Listeners {
   std::atomic<bool> any{false};       // so that stderr costs no lock
 };
 
+void before_fork();
+void in_parent();
+void in_child();
+
 /// Never destroyed, as the logger.
 Listeners& listeners() {
-  static auto* const all = new Listeners;
+  static auto* const all = [] {
+    ForkGate::at_fork({before_fork, in_parent, in_child}, ForkGate::Locks::leaves);
+    return new Listeners;
+  }();
   return *all;
 }
 
@@ -71,10 +89,43 @@ Listeners& listeners() {
 thread_local std::array<const Listener*, 8> inside{};
 thread_local std::size_t depth = 0;
 
+int own_calls(const Listener& listener) {
+  return static_cast<int>(std::count(inside.begin(), inside.begin() + depth, &listener));
+}
+
+void before_fork() {
+  listeners().mutex.lock();
+  writing().lock();
+}
+void in_parent() {
+  writing().unlock();
+  listeners().mutex.unlock();
+}
+void in_child() {
+  Listeners& all = listeners();
+  // Other threads that were inside of the callback are not here.
+  if (all.current) all.current->running = own_calls(*all.current);
+  new (&all.left) std::condition_variable;
+  in_parent();
+}
+
+/// What waits for the end of this thread's outermost Deferred.
+struct Waiting {
+  Level level;
+  std::string message;
+};
+thread_local int deferring = 0;
+thread_local std::vector<Waiting>* waiting = nullptr;  // no object: exit() logs after those ended
+
 /// False: there is none, or messages of its own calls have gone too deep.
 bool told_listener(Level level, std::string_view message) {
   Listeners& all = listeners();
   if (!all.any.load(std::memory_order_acquire)) return false;
+  if (deferring > 0) {
+    if (waiting == nullptr) waiting = new std::vector<Waiting>;
+    waiting->push_back({level, std::string(message)});
+    return true;
+  }
   std::unique_lock lock(all.mutex);
   const std::shared_ptr<Listener> listener = all.current;
   if (!listener || depth == inside.size()) return false;
@@ -105,7 +156,18 @@ bool shows(Level level) { return logger().should_log(spdlog_level(level)); }
 
 void write(Level level, std::string_view message) {
   if (told_listener(level, message)) return;
-  logger().log(spdlog_level(level), "{}", message);
+  spdlog::logger& to = logger();
+  const std::lock_guard lock(writing());
+  to.log(spdlog_level(level), "{}", message);
+}
+
+Deferred::Deferred() { ++deferring; }
+Deferred::~Deferred() {
+  if (--deferring > 0 || waiting == nullptr) return;
+  const NoCancel whole;
+  // A callback that calls kiln has messages of its own.
+  const std::unique_ptr<std::vector<Waiting>> told(std::exchange(waiting, nullptr));
+  for (const auto& [level, message] : *told) write(level, message);
 }
 
 }  // namespace kiln::log
@@ -122,7 +184,7 @@ void set_log(LogCallback callback) {
   const std::shared_ptr<Listener> before = std::exchange(all.current, std::move(next));
   all.any.store(all.current != nullptr, std::memory_order_release);
   if (!before) return;
-  const auto own = std::count(inside.begin(), inside.begin() + depth, before.get());
+  const int own = own_calls(*before);
   all.left.wait(lock, [&] { return before->running == own; });
 }
 

@@ -26,6 +26,17 @@ bool shows(Level level);
 /// Writes one line, "kiln: warning: …", or calls the program's callback. Any thread may call it.
 void write(Level level, std::string_view message);
 
+/// While one lives, the program's callback is not called from this thread: it may call kiln, and
+/// would wait for locks that this thread holds. The messages are told when the outermost one ends.
+/// Those for stderr are written at once.
+class Deferred {
+ public:
+  Deferred();
+  ~Deferred();
+  Deferred(const Deferred&) = delete;
+  Deferred& operator=(const Deferred&) = delete;
+};
+
 template <typename... Args>
 void warn(fmt::format_string<Args...> text, Args&&... args) {
   if (shows(Level::warn)) write(Level::warn, fmt::format(text, std::forward<Args>(args)...));

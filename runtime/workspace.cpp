@@ -47,7 +47,7 @@ struct Reaper {
 };
 thread_local Reaper t_reaper;
 
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+std::size_t rounded_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
 /// Populating before the advice would fill the range with small pages.
 void populate(std::byte* data, std::size_t bytes) {
@@ -60,18 +60,18 @@ void populate(std::byte* data, std::size_t bytes) {
 
 Arena mapped_arena(std::size_t wanted) {
   const std::size_t alignment = wanted >= kHugePage ? kHugePage : kPage;
-  const std::size_t usable = round_up(wanted, alignment);
+  const std::size_t usable = rounded_up(wanted, alignment);
   const std::size_t mapped = usable + (alignment == kHugePage ? kHugePage : 0);
   void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return {};
   const std::size_t address = reinterpret_cast<std::size_t>(mapping);
-  auto* data = static_cast<std::byte*>(mapping) + (round_up(address, alignment) - address);
+  auto* data = static_cast<std::byte*>(mapping) + (rounded_up(address, alignment) - address);
   populate(data, usable);
   return {data, static_cast<std::int64_t>(usable), mapping, mapped};
 }
 
 Arena lent_arena(const HostMemory& lender, std::size_t wanted) {
-  const std::size_t bytes = round_up(wanted, kPage);
+  const std::size_t bytes = rounded_up(wanted, kPage);
   void* const data = lender.allocate(lender.user, bytes, kPage);
   if (data == nullptr) return {};
   return {data, static_cast<std::int64_t>(bytes), data, bytes, &lender};

@@ -56,7 +56,9 @@ endif()
 
 # A HIP runtime without a GPU, and a compiler whose AMD code carries what that runtime can run.
 if(TARGET kiln_clang AND NOT KILN_STATIC)
-  add_library(fake_hip SHARED fakes/hip_runtime.cpp fakes/hip_state.cpp)
+  set(fakes ${CMAKE_CURRENT_SOURCE_DIR}/fakes)
+  add_library(fake_hip SHARED ${fakes}/hip_runtime.cpp ${fakes}/hip_state.cpp)
+  kiln_unity(fake_hip)
   set_target_properties(fake_hip PROPERTIES OUTPUT_NAME amdhip64 SOVERSION 7)
   add_library(fake_clang MODULE fakes/clang_both.cpp)
   foreach(fake fake_hip fake_clang)
@@ -69,8 +71,9 @@ if(TARGET kiln_clang AND NOT KILN_STATIC)
   if(TARGET invented_vendor_test)
     # A worker that knows the invented vendor, as the test's own process does.
     file(GLOB program CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tuner/worker/program/*.cpp)
-    add_executable(acme_worker ${program} fakes/acme.cpp)
+    add_executable(acme_worker ${program} ${fakes}/acme.cpp)
     target_link_libraries(acme_worker PRIVATE kiln_tuner)
+    kiln_unity(acme_worker)
     target_sources(invented_vendor_test PRIVATE fakes/acme.cpp)
     target_compile_definitions(invented_vendor_test PRIVATE
                                KILN_ACME_WORKER="$<TARGET_FILE:acme_worker>")

@@ -27,6 +27,7 @@ Extent matrix_extent(const Gemm& gemm, Operand which) {
 
 Extent scale_extent(const Gemm& gemm, Operand which) {
   const auto [lines, along] = scale_block(scale_of(gemm, which));
+  // Blocks of the scales of D divide its rows, which have n elements.
   const std::int64_t length = which == Operand::scale_d ? gemm.n : gemm.k;
   const bool of_b =
       which == Operand::scale_b || which == Operand::zero_b || which == Operand::column_sums_b;
@@ -37,6 +38,19 @@ Extent scale_extent(const Gemm& gemm, Operand which) {
            .lines = of / lines + (of % lines != 0)};
   if (order_of_scales(gemm, which) != ScaleOrder::lines) std::swap(e.length, e.lines);
   return e;
+}
+
+/// Whether all groups of k share one of it: A, B, and those scales of theirs whose blocks divide
+/// the k of all groups. The scales of D divide n, and each group has a D of its own.
+bool shared_by_groups_of_k(const Gemm& gemm, Operand which) {
+  if (which == Operand::scale_a || which == Operand::scale_b)
+    return blocks_along_k(scale_of(gemm, which));
+  return which == Operand::a || which == Operand::b;
+}
+
+/// Elements between lines, or batches, of a tight operand that has no elements: a byte's at least.
+std::int64_t pitch_of_nothing(const Gemm& gemm, Operand which) {
+  return row_of(which).matrix ? elements_of_whole_bytes(matrix(gemm, which).dtype) : 1;
 }
 
 /// Whether groups may begin at any of the elements of a matrix that lie side by side.
@@ -185,8 +199,7 @@ int alignment_of_d(const Gemm& gemm) {
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (is_list(which) || which == Operand::amax_d) return true;
-  if (gemm.grouping == Grouping::k)
-    return which == Operand::a || which == Operand::b || blocks_along_k(scale_of(gemm, which));
+  if (gemm.grouping == Grouping::k) return shared_by_groups_of_k(gemm, which);
   const bool rows = gemm.grouping == Grouping::rows;
   if (which == Operand::bias)
     return gemm.grouping == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);
@@ -202,7 +215,8 @@ std::int64_t aligned_pitch(const Gemm& gemm, Operand which, std::int64_t element
 std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
   const std::int64_t ld = row_of(which).matrix ? matrix(gemm, which).ld : 0;
   if (ld != 0) return ld;
-  const std::int64_t tight = std::max<std::int64_t>(1, extent(gemm, which).length);
+  const std::int64_t length = extent(gemm, which).length;
+  const std::int64_t tight = length > 0 ? length : pitch_of_nothing(gemm, which);
   if (const int unit = unit_of_scales(order_of_scales(gemm, which));
       unit > 1 && !row_of(which).matrix)
     return (tight + unit - 1) / unit * unit;
@@ -215,7 +229,8 @@ std::int64_t batch_stride(const Gemm& gemm, Operand which) {
   if (stride != 0) return stride;
   if (lists_products(gemm) && row_of(which).matrix)
     return leading_dimension(gemm, which) * (extent(gemm, which).lines + 1);
-  return std::max<std::int64_t>(1, leading_dimension(gemm, which) * extent(gemm, which).lines);
+  const std::int64_t lines = extent(gemm, which).lines;
+  return lines > 0 ? leading_dimension(gemm, which) * lines : pitch_of_nothing(gemm, which);
 }
 
 std::int64_t span(const Gemm& gemm, Operand which) {

@@ -2,6 +2,7 @@
 // Knows layouts; knows no addresses.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <limits>
 
@@ -51,7 +52,8 @@ int alignment_of_d(const Gemm& gemm);
 /// The least multiple of the problem's alignment that has so many elements of a matrix.
 std::int64_t aligned_pitch(const Gemm& gemm, Operand which, std::int64_t elements);
 
-/// Elements between lines, with 0 resolved; at least 1. Of a list, as of batch_stride(): of the
+/// Elements between lines, with 0 resolved; at least 1, and of whole bytes where there are no
+/// elements. Of a list, as of batch_stride(): of the
 /// places that its products have where they are verified or timed, which are as aligned as the
 /// problem promises.
 std::int64_t leading_dimension(const Gemm& gemm, Operand which);
@@ -64,6 +66,13 @@ std::int64_t batch_stride(const Gemm& gemm, Operand which);
 /// Elements from the first of the first batch to one past the last of the last: what a buffer must
 /// hold. 0 when the operand is empty or not present. `gemm` must be valid.
 std::int64_t span(const Gemm& gemm, Operand which);
+
+/// Bytes from an operand's first element to the one that is `elements` behind it. The element
+/// begins a byte: half of a byte has no address, and a rounded one is that of another element.
+inline std::int64_t offset_bytes(DType type, std::int64_t elements) {
+  assert(elements % elements_of_whole_bytes(type) == 0);
+  return bytes_of(type, elements);
+}
 
 /// What a buffer of the operand must hold, in bytes.
 std::int64_t span_bytes(const Gemm& gemm, Operand which);
@@ -92,6 +101,7 @@ constexpr ScaleBlock scale_block(Scale s) {
       return {};
   }
 }
+/// Of the scales of A or B: those of D have blocks along n.
 constexpr bool blocks_along_k(Scale s) { return scale_block(s).along > 0; }
 
 /// Where a product lies in what scales are stored for: element p along k of the product is element

@@ -347,6 +347,12 @@ Status check_groups(const Gemm& g) {
       return bad_input("stride_{} = {}: all groups are in one matrix", name(which), stride);
   if (g.scale_a == Scale::square_128)
     return refuse("scale_a = 128x128: a group may begin within a square");
+  const bool rows_are_lines = (g.a.order == Order::row_major) != g.a.transposed;
+  if (!rows_are_lines && elements_of_whole_bytes(g.a.dtype) > 1)
+    return refuse(fmt::format(
+        "a.order = {}, a.transposed = {}: a group may begin within a byte of a.dtype = {}, whose "
+        "rows must be lines of memory",
+        g.a.order == Order::row_major ? "row" : "column", g.a.transposed, name(g.a.dtype)));
   return {};
 }
 
@@ -389,9 +395,14 @@ Status check_matrix(const Gemm& g, Operand which) {
   if (__builtin_mul_overflow(ld, std::max<std::int64_t>(1, e.lines), &one) ||
       __builtin_mul_overflow(one, unit, &all))
     return bad_input("ld{} = {}: {} lines of it do not fit 64 bits", c, ld, e.lines);
-  if (ld % whole != 0 && e.lines > 1)
+  if (ld % whole != 0 && e.lines > 1) {
+    if (m.ld == 0)
+      return bad_input(
+          "ld{} = 0 (tight): {} elements are no whole bytes of {}: give a multiple of {}", c, ld,
+          name(m.dtype), whole);
     return bad_input("ld{} = {}: must be a multiple of {}, whole bytes of {}", c, ld, whole,
                      name(m.dtype));
+  }
   const std::int64_t stride = batch_stride(g, which);
   if (stride % whole != 0 && g.batch > 1)
     return bad_input("stride_{} = {}: must be a multiple of {}, whole bytes of {}", c, stride,

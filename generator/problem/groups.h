@@ -75,7 +75,7 @@ void move_to_group(const Gemm& gemm, Pointers& pointers, std::int64_t group,
     if (is_list(which) || at == nullptr || !present(gemm, which)) return;
     // What is written is not const in any struct of pointers.
     auto* const bytes = static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(at)));
-    at = bytes + bytes_of(dtype_of(gemm, which), to_group(gemm, which, group, segment));
+    at = bytes + offset_bytes(dtype_of(gemm, which), to_group(gemm, which, group, segment));
   });
 }
 

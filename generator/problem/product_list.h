@@ -77,7 +77,7 @@ std::vector<ListEntry> entries_of(const Gemm& gemm, const void* numbers, const P
     if (first == nullptr || !present(gemm, which)) return nullptr;
     // What is written is not const in any struct of pointers.
     return static_cast<std::byte*>(const_cast<void*>(first)) +
-           bytes_of(dtype_of(gemm, which), number * batch_stride(gemm, which));
+           offset_bytes(dtype_of(gemm, which), number * batch_stride(gemm, which));
   };
   for (std::int64_t i = 0; i < gemm.batch; ++i) {
     ListEntry entry = listed(numbers, i);

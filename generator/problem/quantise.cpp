@@ -114,13 +114,13 @@ Quantised empty(std::int64_t lines, std::int64_t k, DType type, Scale scale, std
 /// Codes of integers, whose scales and zero points are known.
 void store_integers(Quantised& q, const Blocks& blocks, std::int64_t block,
                     std::span<const float> values) {
-  const auto [first, last] = ends_of(q.type);
+  const auto ends = ends_of(q.type);
   const double scale = stored_scale(q, block);
   const double zero = q.zeros.empty() ? 0 : q.zeros[static_cast<std::size_t>(block)];
   for_each_of(blocks, block, q.lines, q.k, [&](std::int64_t i, std::int64_t p) {
     const std::int64_t at = i * q.k + p;
     const double units = std::nearbyint(values[static_cast<std::size_t>(at)] / scale);
-    store_element(q.type, q.codes.data(), at, std::clamp(units + zero, first, last));
+    store_element(q.type, q.codes.data(), at, std::clamp(units + zero, ends.first, ends.last));
   });
 }
 

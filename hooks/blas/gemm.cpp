@@ -83,6 +83,19 @@ Operands operands_of(const Call<In, Out>& c, bool row_major) {
           .beta = static_cast<double>(c.beta)};
 }
 
+/// C = beta*C, as BLAS has it where alpha is 0: what A and B hold does not matter, nor C where beta
+/// is 0 too.
+template <typename In, typename Out>
+void scale_c(const Call<In, Out>& call, bool row_major) {
+  const std::int64_t lines = row_major ? call.m : call.n, length = row_major ? call.n : call.m;
+  if (call.beta == 1) return;
+  for (std::int64_t i = 0; i < call.batch; ++i)
+    for (std::int64_t line = 0; line < lines; ++line) {
+      Out* const c = call.c + i * call.stride_c + line * call.ldc;
+      for (std::int64_t at = 0; at < length; ++at) c[at] = call.beta == 0 ? 0 : call.beta * c[at];
+    }
+}
+
 /// `pass_on` calls the system's library; it is empty (nullptr_t) where that has no such function.
 template <typename In, typename Out, typename PassOn>
 void gemm(const Call<In, Out>& call, std::optional<bool> row_major, std::optional<bool> ta,
@@ -95,6 +108,7 @@ void gemm(const Call<In, Out>& call, std::optional<bool> row_major, std::optiona
     if (!readable || call.k != 0) no_such_function(name);
   }
   if (!has_function) {
+    if (call.alpha == 0) return scale_c(call, *row_major);
     if (!compute(product, operands_of(call, *row_major))) no_such_function(name);
     return;
   }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "hooks/common/env.h"
 #include "kiln/kiln.hpp"
 
 namespace kiln::hooks {
@@ -24,7 +25,7 @@ void* open_system() {
 }
 
 void* open_system_64() {
-  const char* named = std::getenv("KILN_BLAS64");
+  const char* named = env("KILN_BLAS64");
   for (const char* file : {named, "libopenblas64.so.0", "libopenblas64_.so.0", "libblas64.so.3"})
     if (file != nullptr && *file != '\0')
       if (void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return handle;
@@ -44,7 +45,7 @@ ThreadCount find_thread_count() {
   count.openblas = reinterpret_cast<int (*)()>(system_function("openblas_get_num_threads"));
   count.blis = reinterpret_cast<std::int64_t (*)()>(system_function("bli_thread_get_num_threads"));
   count.mkl = reinterpret_cast<int (*)()>(system_function("MKL_Get_Max_Threads"));
-  if (const char* named = std::getenv("OMP_NUM_THREADS")) count.fixed = std::atoi(named);
+  if (const char* named = env("OMP_NUM_THREADS")) count.fixed = std::atoi(named);
   if (count.fixed < 1) count.fixed = 1;
   return count;
 }

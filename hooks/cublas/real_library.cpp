@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "hooks/common/env.h"
+
 namespace kiln::hooks {
 namespace {
 
 /// One that is loaded already comes first, whatever its number.
 void* open_library(const char* variable, std::initializer_list<const char*> names) {
-  if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') {
+  if (const char* named = env(variable); named != nullptr && *named != '\0') {
     if (void* const handle = dlopen(named, RTLD_NOW | RTLD_LOCAL)) return handle;
     std::fprintf(stderr, "kiln: %s = %s: %s\n", variable, named, dlerror());
   }

@@ -54,7 +54,9 @@ struct ListEntry {
 
 /// Operands of one call. Pointers are to the first element; batches follow at the Gemm's strides.
 /// alpha and beta apply in the accumulator's type (fp32 where that is s32). `beta == 0` never reads
-/// C.
+/// C. `alpha == 0` is no such rule, other than in BLAS: A and B are read and their products are
+/// multiplied by 0, so a NaN or an infinity in them makes NaN in D. To scale C alone, k is 0. A
+/// vendor's library (OpenOptions::allow_vendor) may leave them unread.
 struct Operands {
   const void* a = nullptr;            ///< A
   const void* b = nullptr;            ///< B
@@ -207,6 +209,10 @@ class KILN_API Engine {
 
   /// D = activation(alpha*op(A)*op(B) + beta*C + bias) + residual. Works for untuned problems too
   /// (see Policy). The warm path takes no lock, allocates nothing and does no I/O.
+  /// On a CPU all threads of a call compute in the floating-point mode of the thread that calls:
+  /// its rounding, and whether denormals are flushed or taken for zero (MXCSR; on Arm FPCR).
+  /// Instructions that have one mode only (vdpbf16ps, AMX) keep it. Traps and flags are each
+  /// thread's own.
   Status gemm(const Gemm& gemm, const Operands& operands);
 
   /// Binds a problem to the kernel `gemm()` would use now. On a GPU a problem that promises no

@@ -44,7 +44,8 @@ enum class GateOrder : std::uint8_t {
   stacked,     ///< n columns of the product that goes through the gate, then n of the other
   interleaved  ///< alternately, one of either
 };
-/// Shape of the bias vector, which all batches share; groups have one each, behind one another.
+/// Shape of the bias vector, which all batches share. Groups have one each, behind one another; but
+/// a bias per row of groups of rows has m values in all, one for each row of the D that they share.
 enum class Bias : std::uint8_t {
   none,       ///< no bias
   per_row,    ///< m values, one for each row of D
@@ -61,9 +62,12 @@ enum class Scale : std::uint8_t {
   line_128,    ///< an fp32 for each 128 elements of a line
   square_128,  ///< an fp32 for each 128 lines × 128 elements
   mx_32,       ///< an e8m0 (one byte, a power of two) for each 32 elements of a line
-  tensor,      ///< an fp32 for the whole operand, in a batch one for each
-  line_32,     ///< one for each 32 elements of a column of weights
-  line_64,     ///< one for each 64 elements of a column of weights
+  /// An fp32 for the whole operand, in a batch one for each. Of groups of rows one of A, of D and
+  /// of zero_a for all groups, which share them, and one of B for each; of masked groups and of
+  /// groups of k one of each operand for each group.
+  tensor,
+  line_32,  ///< one for each 32 elements of a column of weights
+  line_64,  ///< one for each 64 elements of a column of weights
 };
 
 /// How an operand's scales of line_128 lie in memory, batch behind batch.
@@ -195,10 +199,10 @@ struct KILN_API Gemm {
   /// Of the scales of weights: fp32, bf16 or fp16; fp32 beside mx_32, whose scales are e8m0.
   DType scale_type = DType::fp32;
   Zero zero = Zero::none;  ///< zero points of weights that are integers
-  /// With groups a bias has values of each group's own, D is row-major and B is not packed. Groups
-  /// of k have no gate, no weights and no scales of blocks of 32. A list may have a column-major
-  /// D; it has no weights, no scales of blocks of 32, no zero points of A, no packed B and no
-  /// amax_d, and its matrices have no leading dimension and no stride here. `alignment` then
+  /// With groups a bias has values of each group's own (but see Bias), D is row-major and B is not
+  /// packed. Groups of k have no gate, no weights and no scales of blocks of 32. A list may have a
+  /// column-major D; it has no weights, no scales of blocks of 32, no zero points of A, no packed B
+  /// and no amax_d, and its matrices have no leading dimension and no stride here. `alignment` then
   /// promises the leading dimensions of entries as well, in bytes.
   Grouping grouping = Grouping::none;
   /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
@@ -209,7 +213,9 @@ struct KILN_API Gemm {
   /// or for each 128 elements of a row, as the next product reads those of its A. With x the fp32
   /// value of an element and L the largest number of the type, 448 or 127, in fp32:
   ///     scale = max |x| / L, or 1 where that is below 2^-126; code = x · (1 / scale),
-  /// each operation rounded to nearest, the code rounded to nearest even and saturated. A NaN does
+  /// each operation rounded to nearest, the code rounded to nearest even and saturated. With n = 0
+  /// the scales of `line` are 1; not those of an entry of a list, which is then skipped, nor on a
+  /// GPU those of groups of rows and masked groups, whose rows only the device knows. A NaN does
   /// not count for the scale; it becomes a NaN, in s8 0. An infinity makes the scale infinite, of
   /// which finite elements become 0 and infinite ones as a NaN does. D is row-major; there is no C
   /// (beta = 0), no residual and no packed B.
@@ -362,7 +368,7 @@ struct KILN_API Gemm {
   }
   /// @}
 
-  /// @name Ranges of a size, `first` to `last`, to be tuned as one (kiln/range.hpp)
+  /// @name Ranges of a size, `first` (at least 1) to `last`, to be tuned as one (kiln/range.hpp)
   /// @{
 
   /// This problem with this size as a range.

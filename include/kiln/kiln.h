@@ -95,7 +95,8 @@ typedef enum kiln_gate_order {
   KILN_GATE_INTERLEAVED = 1 /**< alternately, one of either */
 } kiln_gate_order;
 
-/** Shape of the bias vector. */
+/** Shape of the bias vector. With groups each has values of its own, behind one another; but a bias
+ * per row of KILN_GROUPING_ROWS has m values in all. */
 typedef enum kiln_bias {
   KILN_BIAS_NONE = 0,      /**< no bias */
   KILN_BIAS_PER_ROW = 1,   /**< m values, one for each row of D */
@@ -111,7 +112,9 @@ typedef enum kiln_scale {
   KILN_SCALE_LINE_128 = 2,   /**< an fp32 for each 128 elements of a line */
   KILN_SCALE_SQUARE_128 = 3, /**< an fp32 for each 128 lines x 128 elements */
   KILN_SCALE_MX_32 = 4,      /**< an e8m0 byte for each 32 elements of a line */
-  KILN_SCALE_TENSOR = 5,     /**< an fp32 for the whole operand, in a batch one for each */
+  KILN_SCALE_TENSOR = 5,     /**< an fp32 for the whole operand, in a batch or with groups one for
+                                each; with KILN_GROUPING_ROWS one of A, of D and of zero_a for all
+                                groups, and one of B for each */
   KILN_SCALE_LINE_32 = 6,    /**< one for each 32 elements of a column of weights */
   KILN_SCALE_LINE_64 = 7     /**< one for each 64 elements of a column of weights */
 } kiln_scale;
@@ -136,7 +139,8 @@ typedef enum kiln_zero {
 typedef enum kiln_grouping {
   KILN_GROUPING_NONE = 0, /**< no groups: a batch of equal products */
   KILN_GROUPING_ROWS = 1, /**< the rows of all groups are those of one A and one D; `groups` has the
-                               row behind the last one of each, rising and at most m */
+                               row behind the last one of each, rising and at most m; each
+                               group begins behind all before it, whatever the list says */
   KILN_GROUPING_MASKED = 2, /**< each group has an A and a D of m rows; `groups` has the number of
                                  those that are there */
   KILN_GROUPING_K =
@@ -251,9 +255,10 @@ typedef struct kiln_gemm_desc {
   kiln_dtype scale_type;      /**< of the scales of weights: KILN_FP32, KILN_BF16 or KILN_FP16;
                                  KILN_FP32 beside KILN_SCALE_MX_32 */
   kiln_zero zero;             /**< zero points of weights */
-  kiln_grouping grouping;     /**< what the `batch` products are; with groups a bias has values of
-                                 each group's own, D is row-major and B is not packed; groups of k
-                                 have no gate, no weights and no KILN_SCALE_MX_32 */
+  kiln_grouping
+      grouping;          /**< what the `batch` products are; with groups a bias has values of
+                            each group's own (but see kiln_bias), D is row-major and B is not
+                            packed; groups of k     have no gate, no weights and no KILN_SCALE_MX_32 */
   int64_t expected_rows; /**< of a masked group, on average: kernels are timed and chosen for so
                             many; 0: half of m */
   kiln_scale scale_d; /**< scales of D, which is then KILN_FP8_E4M3 or KILN_S8: KILN_SCALE_TENSOR is
@@ -325,6 +330,8 @@ typedef struct kiln_tune_options {
   void* user;                   /**< first argument of both */
   int race; /**< 1: where a valid record exists, time its kernel again beside the library (cuBLASLt,
                  the system's BLAS), without a further search; not for ranges */
+  int candidates; /**< most candidates of the problem's search in all, those of earlier calls
+                       included; of a range, of each of its searches; 0: any number */
 } kiln_tune_options;
 
 /** An open engine; see kiln_open(). */
@@ -372,7 +379,9 @@ typedef struct kiln_operands {
   void* d;                       /**< must overlap no other operand */
   const void* bias;              /**< the bias vector */
   const void* residual;          /**< the residual matrix */
-  double alpha;                  /**< factor of the product; 1 after init */
+  double alpha;                  /**< factor of the product; 1 after init. 0 is a factor like any
+                                    other, unlike in BLAS: A and B are read, and a NaN or an
+                                    infinity in them makes NaN in D */
   double beta;                   /**< factor of C; 0 after init */
   int threads;                   /**< 0 = the engine's default */
   void* stream;                  /**< a cudaStream_t or CUstream; NULL: the default stream */
@@ -495,9 +504,10 @@ KILN_API kiln_status kiln_tune_range(kiln_engine* engine, const kiln_gemm_desc* 
                                      kiln_size size, int64_t first, int64_t last, double seconds,
                                      int threads, kiln_tune_report* report);
 
-/** Runs one product. On a CPU it returns when D is written, on a GPU when the work is in the
- * stream. Errors: KILN_BAD_INPUT (the problem, null or overlapping operands), KILN_UNSUPPORTED,
- * KILN_NOT_TUNED. */
+/** Runs one product. On a CPU it returns when D is written, and all its threads compute in the
+ * floating-point mode of the calling one (rounding, denormals); on a GPU it returns when the work
+ * is in the stream. Errors: KILN_BAD_INPUT (the problem, null or overlapping operands),
+ * KILN_UNSUPPORTED, KILN_NOT_TUNED. */
 KILN_API kiln_status kiln_gemm(kiln_engine* engine, const kiln_gemm_desc* desc,
                                const kiln_operands* operands);
 

@@ -44,7 +44,9 @@ struct OpenOptions {
   std::vector<std::filesystem::path> shipped = {};
   Policy policy = Policy::use_best_known;             ///< on a miss
   Determinism determinism = Determinism::run_to_run;  ///< of the kernels chosen
-  /// Compute threads of a call that names none; 0 = every core this process may use.
+  /// Compute threads of a call that names none; 0 = every core this process may use, and no more
+  /// than the CPU quota of its control groups pays for. Both are read again when a new shape is
+  /// called or tuned, so this number may change.
   int threads = 0;
   /// Lets the Engine call the vendor's library (cuBLASLt) where it won the race by 2 % or more;
   /// plan().config() and explain() then name it.
@@ -87,6 +89,10 @@ struct TuneOptions {
   /// Of the problem's search in all: what earlier calls spent of it is not spent again. Of a range:
   /// of all its searches and timings together (a minute is a good one).
   std::chrono::duration<double> budget{10.0};
+  /// Most candidates of the problem's search in all, those of earlier calls included; 0: as many as
+  /// the budget allows. The search ends with whichever comes first. Of a range: of each of its
+  /// searches.
+  int candidates = 0;
   std::uint64_t seed = 1;  ///< of the order of candidates and of the data
   int threads = 0;         ///< 0 = the engine's default
   bool force = false;      ///< search anew for the whole budget even when a valid record exists
@@ -146,8 +152,8 @@ struct TuneReport {
   double peak_flops = 0;
   /// A GPU's clock, power and temperature while the finalists raced; empty where it reports none.
   std::string conditions;
-  /// The winner is in a database, where later processes find it. False: it is lost when this
-  /// engine is closed, and the first of `warnings` says so.
+  /// The winner is in a database, where later processes find it (or in `:memory:`, where that was
+  /// asked for). False: it is lost when this engine is closed, and the first of `warnings` says so.
   bool stored = false;
   /// What went wrong without touching the result: a full disk, a read-only database, by file. Last,
   /// that the device computes these types slowly, where it is fast at close relatives of theirs.

@@ -25,7 +25,7 @@ enum class Size : std::uint8_t {
 struct KILN_API GemmRange {
   Gemm gemm;               ///< the problem of the largest size
   Size size = Size::m;     ///< which of its sizes varies
-  std::int64_t first = 1;  ///< the smallest
+  std::int64_t first = 1;  ///< the smallest, at least 1
 
   /// Field by field, in order.
   auto operator<=>(const GemmRange&) const = default;
@@ -37,7 +37,8 @@ struct KILN_API GemmRange {
 };
 
 /// Whether every problem of the range is well-formed and supported. Errors: bad_input (an empty or
-/// reversed range, and as for one problem), unsupported; both name the field and the value.
+/// reversed range, one that begins below 1, and as for one problem), unsupported; both name the
+/// field and the value.
 KILN_API Status validate(const GemmRange& range);
 
 /// The line of a problem with `first..last` in the place of the size that varies.

@@ -24,6 +24,7 @@ from ._kiln import (
     set_log_level,
 )
 from ._kiln import close_default_engines as _close_default_engines
+from ._kiln import end_callbacks as _end_callbacks
 from ._kiln import version as __version__
 from ._engine import Engine, explain, problem, problem_of_list, record, source, tune
 from .errors import (
@@ -74,5 +75,7 @@ __test__ = {
 }
 
 # Recorded calls are written, and tuning in the background stops, while Python still runs.
+# Then kiln calls nothing of Python any more; atexit calls what was registered first last.
+atexit.register(_end_callbacks)
 atexit.register(_close_default_engines)
 atexit.register(set_log, None)

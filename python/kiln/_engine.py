@@ -53,6 +53,7 @@ def tune(
     b: Any = None,
     *,
     budget: float = 10.0,
+    candidates: int = 0,
     seed: int = 1,
     threads: int = 0,
     force: bool = False,
@@ -66,21 +67,23 @@ def tune(
     The product is that of ``matmul(a, b, **arguments)``, or a line: ``"fp32 N T 16 4096 4096"``,
     ``"fp32 N T 1..512 4096 4096"`` for a range of sizes. It belongs to ``threads``: tune with the
     number that you call with. ``budget`` is seconds of search in all; a later call with a larger
-    one continues. ``race`` times the kernel of a tuned product beside the library again, without a
+    one continues. ``candidates`` is the most kernels that are tried in all (0: any number).
+    ``race`` times the kernel of a tuned product beside the library again, without a
     search (after an update of cuBLAS, say); not for ranges. ``progress`` is called with the stage,
     candidates done and in all, and seconds.
     Ctrl-C stops the search, keeps what was measured, and raises KeyboardInterrupt.
 
-    >>> report = tune("fp32 N N 24 24 24", budget=0.5, threads=1)
+    >>> report = tune("fp32 N N 24 24 24", candidates=8, threads=1)
     >>> report.problem, report.threads, report.measured > 0
     ('fp32 N N 24 24 24', 1, True)
-    >>> tune("fp32 N N 24 24 24", budget=0.5, threads=1).already_tuned
+    >>> tune("fp32 N N 24 24 24", candidates=8, threads=1).already_tuned
     True
     """
     line, device = _problem_on(a, b, engine, arguments)
     return _kiln.tune(
         line,
         budget=budget,
+        candidates=candidates,
         seed=seed,
         threads=threads,
         force=force,
@@ -121,7 +124,7 @@ def source(
     compile command at its head. The product is given as for `tune`. Raises `Unsupported` where a
     plain loop or the vendor's library would run.
 
-    >>> report = tune("fp32 N N 20 20 20", budget=0.5, threads=1)
+    >>> report = tune("fp32 N N 20 20 20", candidates=8, threads=1)
     >>> report.config in source("fp32 N N 20 20 20", threads=1)
     True
     """

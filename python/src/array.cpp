@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "errors.h"
 #include "exchange.h"
+#include "lock.h"
+#include "values.h"
 
 namespace kiln::python {
 namespace {
@@ -74,13 +77,46 @@ DType numpy_type(const py::dtype& dtype, const char* name) {
   raise_unknown_type(std::string(name) + ".dtype", py::str(dtype.attr("str")).cast<std::string>());
 }
 
-void check_dims(const Array& array, int dims) {
+/// Before anything is copied: an array of C holds what a foreign description lists.
+void check_dims(const Array& array, std::int64_t dims) {
   if (dims < array.least_dims || dims > kMostDims)
     raise_bad_input(fmt::format("{} has {} dimensions: must be {} to {}", array.name, dims,
                                 array.least_dims, kMostDims));
 }
 
-/// Strides in bytes become strides in elements.
+std::span<const std::int64_t> sizes_of(const Array& array) {
+  return {array.sizes.data(), static_cast<std::size_t>(array.dims)};
+}
+
+/// What a library says of its own arrays may be wrong: no size is negative, and no array has more
+/// bytes than an int64 counts, so that products of sizes do not overflow.
+void check_sizes(const Array& array) {
+  const std::span<const std::int64_t> sizes = sizes_of(array);
+  for (const std::int64_t size : sizes)
+    if (size < 0)
+      raise_bad_input(
+          fmt::format("{}.shape = {}: must not be negative", array.name, tuple_text(sizes)));
+  std::int64_t bytes = size_of(array.type);
+  for (const std::int64_t size : sizes)
+    if (size > 1 && __builtin_mul_overflow(bytes, size, &bytes))
+      raise_bad_input(fmt::format("{}.shape = {}: more bytes of {} than 64 bits count", array.name,
+                                  tuple_text(sizes), python_name(array.type)));
+}
+
+/// The same for strides, in elements: a size times its stride does not overflow. A stride of one
+/// element or none means nothing.
+void check_strides(const Array& array) {
+  const std::span strides(array.strides.data(), static_cast<std::size_t>(array.dims));
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    std::int64_t bytes = size_of(array.type);
+    if (array.sizes[i] > 1 && (__builtin_mul_overflow(bytes, strides[i], &bytes) ||
+                               __builtin_mul_overflow(bytes, array.sizes[i], &bytes)))
+      raise_bad_input(fmt::format("{}: strides of {} elements reach further than 64 bits count",
+                                  array.name, tuple_text(strides)));
+  }
+}
+
+/// Strides in bytes become strides in elements. There is one for each dimension.
 void set_strides(Array& array, std::span<const std::int64_t> bytes) {
   const int size = size_of(array.type);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -143,10 +179,16 @@ DType dlpack_type(const DLDataType& type, const char* name) {
 void read_tensor(const DLTensor& tensor, Array& array) {
   check_dims(array, tensor.ndim);
   array.place = dlpack_place(tensor, array.name);
+  if (array.place.index < 0)
+    raise_bad_input(fmt::format("{}: DLPack's device_id = {}: must not be negative", array.name,
+                                array.place.index));
   array.type = dlpack_type(tensor.dtype, array.name);
   array.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   array.dims = tensor.ndim;
+  if (tensor.shape == nullptr && tensor.ndim > 0)
+    raise_bad_input(fmt::format("{}: DLPack's shape is null, ndim = {}", array.name, tensor.ndim));
   std::copy_n(tensor.shape, tensor.ndim, array.sizes.begin());
+  check_sizes(array);
   if (tensor.strides != nullptr)
     std::copy_n(tensor.strides, tensor.ndim, array.strides.begin());
   else
@@ -168,29 +210,77 @@ bool read_exchanged(PyObject* object, void* stream, Array& array) {
 void read_dlpack(py::handle object, void* stream, Array& array) {
   // Without a stream the producer waits for its own, so that a GPU's default stream may read on.
   const py::object export_to = object.attr("__dlpack__");
-  array.kept = stream == nullptr
-                   ? export_to()
-                   : export_to(py::arg("stream") = reinterpret_cast<std::uintptr_t>(stream));
+  py::dict named;
+  if (stream != nullptr) named["stream"] = py::int_(reinterpret_cast<std::uintptr_t>(stream));
+  array.kept = call_python(export_to, py::tuple(), named);
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(array.kept.ptr(), "dltensor"));
   if (managed == nullptr) throw py::error_already_set();
   read_tensor(managed->dl_tensor, array);
 }
 
+/// A field of __cuda_array_interface__. Throws TypeError where it is absent.
+py::object field_of(const py::dict& interface, const char* field, const Array& array) {
+  if (interface.contains(field)) return interface[field];
+  raise_type_error(fmt::format("{}: its __cuda_array_interface__ has no '{}'", array.name, field));
+}
+
+/// The items of a field that must be a tuple (numba gives lists as well).
+std::vector<py::object> items_of(const py::object& value, const char* field, const Array& array) {
+  if (!py::isinstance<py::tuple>(value) && !py::isinstance<py::list>(value))
+    raise_type_error(fmt::format("{}.{} = {}: must be a tuple", array.name, field,
+                                 Py_TYPE(value.ptr())->tp_name));
+  std::vector<py::object> items;
+  for (const py::handle item : py::reinterpret_borrow<py::sequence>(value))
+    items.push_back(py::reinterpret_borrow<py::object>(item));
+  return items;
+}
+
+/// Throws TypeError (no integer) or BadInput (does not fit), which names the field and the value.
+std::int64_t integer_of(const py::object& value, const char* field, const Array& array) {
+  int overflow = 0;
+  const long long number = PyLong_Check(value.ptr())
+                               ? PyLong_AsLongLongAndOverflow(value.ptr(), &overflow)
+                               : PyNumber_AsSsize_t(value.ptr(), PyExc_OverflowError);
+  if (overflow == 0 && !PyErr_Occurred()) return number;
+  const bool too_large = overflow != 0 || PyErr_ExceptionMatches(PyExc_OverflowError);
+  PyErr_Clear();
+  const std::string said =
+      fmt::format("{}.{}: {}: ", array.name, field, py::cast<std::string>(py::repr(value)));
+  if (too_large) raise_bad_input(said + "does not fit 64 bits");
+  raise_type_error(said + "must be an integer");
+}
+
 /// numba's arrays, among others. They do not say which of the GPUs holds them: the first is taken.
 void read_cuda_interface(const py::dict& interface, Array& array) {
-  const auto shape = py::cast<py::tuple>(interface["shape"]);
-  check_dims(array, static_cast<int>(shape.size()));
-  const auto data = py::cast<py::tuple>(interface["data"]);
+  const auto shape = items_of(field_of(interface, "shape", array), "shape", array);
+  check_dims(array, static_cast<std::int64_t>(shape.size()));
+  const auto data = items_of(field_of(interface, "data", array), "data", array);
+  if (data.size() != 2)
+    raise_bad_input(
+        fmt::format("{}.data has {} items: must be an address and whether it is read-only",
+                    array.name, data.size()));
+  const py::object type = field_of(interface, "typestr", array);
+  if (!py::isinstance<py::str>(type))
+    raise_type_error(
+        fmt::format("{}.typestr = {}: must be a str", array.name, Py_TYPE(type.ptr())->tp_name));
   array.place = {Place::Kind::cuda, 0};
-  array.type = numpy_type(py::dtype(py::cast<std::string>(interface["typestr"])), array.name);
-  array.data = reinterpret_cast<void*>(py::cast<std::uintptr_t>(data[0]));
-  array.writable = !py::cast<bool>(data[1]);
+  array.type = numpy_type(py::dtype(py::cast<std::string>(type)), array.name);
+  array.data = address(data[0].ptr(), "the address in __cuda_array_interface__");
+  array.writable = PyObject_IsTrue(data[1].ptr()) == 0;
+  if (PyErr_Occurred()) throw py::error_already_set();
   array.dims = static_cast<int>(shape.size());
-  for (int i = 0; i < array.dims; ++i) array.sizes[i] = py::cast<std::int64_t>(shape[i]);
+  for (int i = 0; i < array.dims; ++i) array.sizes[i] = integer_of(shape[i], "shape", array);
+  check_sizes(array);
   if (!interface.contains("strides") || interface["strides"].is_none())
     return set_tight_strides(array);
-  const auto strides = py::cast<std::vector<std::int64_t>>(py::list(interface["strides"]));
-  set_strides(array, strides);
+  const auto strides = items_of(interface["strides"], "strides", array);
+  if (strides.size() != shape.size())
+    raise_bad_input(fmt::format("{}.strides has {} items, its shape {}: must have as many",
+                                array.name, strides.size(), shape.size()));
+  std::array<std::int64_t, kMostDims> bytes{};
+  for (std::size_t i = 0; i < strides.size(); ++i)
+    bytes[i] = integer_of(strides[i], "strides", array);
+  set_strides(array, std::span(bytes).first(strides.size()));
 }
 
 }  // namespace
@@ -222,8 +312,10 @@ Array read_array(PyObject* object, const char* name, void* stream, int least_dim
                     "__cuda_array_interface__",
                     name, Py_TYPE(object)->tp_name));
   }
+  check_sizes(array);
+  check_strides(array);
   // Strides between elements that are not there may be anything.
-  const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
+  const std::span<const std::int64_t> sizes = sizes_of(array);
   if (std::ranges::find(sizes, 0) != sizes.end()) set_tight_strides(array);
   return array;
 }
@@ -291,8 +383,8 @@ py::object empty_like(PyObject* like, const Place& place, int dims, const std::i
                                 .shape = const_cast<std::int64_t*>(sizes)});
   py::tuple shape(dims);
   for (int i = 0; i < dims; ++i) shape[i] = sizes[i];
-  return py::module_::import("kiln._arrays")
-      .attr("empty")(py::handle(like), shape, py::str(std::string(python_name(type))));
+  const py::object empty = py::module_::import("kiln._arrays").attr("empty");
+  return call_python(empty, py::make_tuple(py::handle(like), shape, python_name(type)));
 }
 
 }  // namespace kiln::python

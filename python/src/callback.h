@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "lock.h"
+
 namespace kiln::python {
 
 namespace py = pybind11;
@@ -13,19 +15,23 @@ class Callback {
  public:
   explicit Callback(py::object function)
       : function_(new py::object(std::move(function)), [](py::object* held) {
-          const py::gil_scoped_acquire locked;
-          delete held;
+          with_lock([&] { delete held; });  // where Python has ended, its objects have as well
         }) {}
 
-  /// What it throws is reported as that of a destructor is, and the caller goes on.
+  /// What it throws is reported as that of a destructor is, and the caller goes on. Nothing is
+  /// called when Python ends.
   template <typename... T>
   void report(const T&... arguments) const {
-    const py::gil_scoped_acquire locked;
-    try {
-      (*function_)(arguments...);
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable(*function_);
-    }
+    with_lock([&] {
+      try {
+        call_python(*function_, py::make_tuple(arguments...));
+      } catch (py::error_already_set& error) {
+        error.discard_as_unraisable(*function_);
+      } catch (const py::cast_error& error) {
+        error.set_error();
+        PyErr_WriteUnraisable(function_->ptr());
+      }
+    });
   }
 
  private:

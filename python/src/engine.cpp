@@ -9,6 +9,8 @@
 
 #include "callback.h"
 #include "errors.h"
+#include "lock.h"
+#include "made.h"
 
 namespace kiln::python {
 namespace {
@@ -92,15 +94,13 @@ std::shared_ptr<Engine> default_engine(const Place& place) {
 }  // namespace
 
 EngineObject::EngineObject(OpenOptions options) : device_(options.device) {
-  auto open = [&] {
-    const py::gil_scoped_release unlocked;
-    return Engine::open(std::move(options));
-  };
-  auto* engine = new Engine(value_or_raise(open()));
+  auto* engine =
+      new Engine(value_or_raise(without_lock([&] { return Engine::open(std::move(options)); })));
   engine_ = {engine, [](Engine* ended) {
-               // Its end waits for threads that may be in a callback, which needs the lock.
-               const py::gil_scoped_release unlocked;
-               delete ended;
+               // Its end waits for threads that may be in a callback, which needs the lock. Those
+               // that the end of Python met there never come back.
+               if (is_ending() && in_callback()) return;
+               without_lock([&] { delete ended; });
              }};
 }
 
@@ -113,7 +113,7 @@ std::shared_ptr<Engine> engine_of(PyObject* given, const Place& place) {
   if (given == nullptr) return default_engine(place);
   if (!py::isinstance<EngineObject>(given))
     raise_type_error(fmt::format("engine = {}: must be a kiln.Engine", Py_TYPE(given)->tp_name));
-  const auto& object = py::cast<const EngineObject&>(py::handle(given));
+  const auto& object = made<EngineObject>(given, "Engine");
   if (object.device() == "cpu" ? place != Place{} : place == Place{})
     raise_bad_input(fmt::format("engine is of {}, a on {}", object.device(), place.device()));
   return object.engine();
@@ -130,9 +130,13 @@ void bind_engine(py::module_& module) {
            py::arg("policy") = "use_best_known", py::arg("determinism") = "run_to_run",
            py::arg("threads") = 0, py::arg("allow_vendor") = false,
            py::arg("on_untuned") = py::none(), py::arg("record") = py::none())
-      .def("close", &EngineObject::close)
-      .def_property_readonly("closed", &EngineObject::closed)
-      .def_property_readonly("device", &EngineObject::device);
+      .def("close", [](const py::object& self) { made<EngineObject>(self, "Engine").close(); })
+      .def_property_readonly(
+          "closed",
+          [](const py::object& self) { return made<EngineObject>(self, "Engine").closed(); })
+      .def_property_readonly("device", [](const py::object& self) {
+        return made<EngineObject>(self, "Engine").device();
+      });
   module.def("close_default_engines", &close_default_engines);
   module.def("record_default_engines", &record_default_engines, py::arg("file"));
 }

@@ -8,6 +8,7 @@
 #include "callback.h"
 #include "errors.h"
 #include "kiln/log.hpp"
+#include "lock.h"
 
 namespace kiln::python {
 namespace {
@@ -27,8 +28,7 @@ void set_log(const py::object& callback) {
       callback.report(kNames.at(static_cast<std::size_t>(level)), std::string(message));
     };
   // It waits for callbacks that run, which need Python's lock.
-  const py::gil_scoped_release unlocked;
-  kiln::set_log(std::move(heard));
+  without_lock([&] { kiln::set_log(std::move(heard)); });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "errors.h"
+#include "lock.h"
 #include "log.h"
 #include "problem.h"
 #include "product_list.h"
@@ -82,6 +83,8 @@ template <typename F>
 PyObject* guarded(const F& f) noexcept {
   try {
     return f().release().ptr();
+  } catch (const ForcedUnwind&) {  // of Python's code that arrays run: lock.h says why
+    hang();
   } catch (py::error_already_set& error) {
     error.restore();
   } catch (const py::builtin_exception& error) {
@@ -99,11 +102,7 @@ PyObject* matmul(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject*
     const Arguments arguments = arguments_of(values, count, names);
     Call call = call_of(arguments, Output::allocated);
     const auto engine = engine_of(arguments.engine, call.place);
-    Status status = [&] {
-      const py::gil_scoped_release unlocked;
-      return engine->gemm(call.gemm, call.operands);
-    }();
-    value_or_raise(std::move(status));
+    value_or_raise(without_lock([&] { return engine->gemm(call.gemm, call.operands); }));
     return std::move(call.out);
   });
 }
@@ -129,6 +128,8 @@ only ``a`` is one, its matrices lie one behind the other. ``b`` may be a `Packed
 as good), and rows, columns and batches may lie further apart than they need to. Nothing is copied:
 other strides raise ValueError.
 
+- ``alpha``, ``beta``: numbers. With ``beta=0`` nothing of ``c`` counts; ``alpha=0`` is a factor like any
+  other, unlike in BLAS: a NaN or an infinity in ``a`` or ``b`` makes NaN in ``out``.
 - ``out``: overlaps no other array but ``c``, which may be the same one.
 - ``bias``: shape (n,), or (m, 1) for a value a row; float32 (float64 where ``out`` is), or
   of ``out``'s dtype where that is float16 or bfloat16.
@@ -199,6 +200,7 @@ PyMethodDef g_functions[] = {
 PYBIND11_MODULE(_kiln, module) {
   for (std::size_t i = 0; i < g_names.size(); ++i)
     g_names[i] = PyUnicode_InternFromString(kKeywords[i].name);
+  bind_lock(module);
   bind_engine(module);
   bind_log(module);
   bind_product_list(module);

@@ -10,6 +10,7 @@
 
 #include "engine.h"
 #include "errors.h"
+#include "lock.h"
 #include "values.h"
 
 namespace kiln::python {
@@ -227,11 +228,7 @@ py::list matmul_list(const py::object& a, const py::object& b, const py::kwargs&
   if (given.products.empty()) return py::list();
   ListCall list = list_call_of(given.products, Output::allocated, given.most, given.count);
   const auto engine = engine_of(given.products.front().engine, list.call.place);
-  Status status = [&] {
-    const py::gil_scoped_release unlocked;
-    return engine->gemm(list.call.gemm, list.call.operands);
-  }();
-  value_or_raise(std::move(status));
+  value_or_raise(without_lock([&] { return engine->gemm(list.call.gemm, list.call.operands); }));
   return std::move(list.outs);
 }
 

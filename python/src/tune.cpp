@@ -7,6 +7,8 @@
 
 #include "engine.h"
 #include "errors.h"
+#include "lock.h"
+#include "made.h"
 #include "problem.h"
 
 namespace kiln::python {
@@ -37,28 +39,34 @@ class Watch {
   void tell(const Progress& state) {
     if (progress_.is_none()) return;
     locked([&] {
-      progress_(kStages[static_cast<int>(state.stage)], state.done, state.total, state.seconds);
+      call_python(progress_, py::make_tuple(kStages[static_cast<int>(state.stage)], state.done,
+                                            state.total, state.seconds));
     });
   }
+  /// Also where Python ends.
   bool cancelled() {
-    locked([] {
+    const bool asked = locked([] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     });
-    return thrown_ != nullptr;
+    return !asked || thrown_ != nullptr;
   }
   void rethrow() const {
     if (thrown_) std::rethrow_exception(thrown_);
   }
 
  private:
+  /// False: Python ends, and nothing was called.
   template <typename F>
-  void locked(const F& f) {
-    const py::gil_scoped_acquire lock;
-    try {
-      if (!thrown_) f();
-    } catch (...) {
-      thrown_ = std::current_exception();
-    }
+  bool locked(const F& f) {
+    return with_lock([&] {
+      try {
+        if (!thrown_) f();
+      } catch (const ForcedUnwind&) {
+        hang();
+      } catch (...) {
+        thrown_ = std::current_exception();
+      }
+    });
   }
 
   py::object progress_;
@@ -74,15 +82,16 @@ Place place_of(const std::string& device) {
 
 std::shared_ptr<Engine> engine_for(const py::object& engine, const std::string& device) {
   if (engine.is_none()) return engine_of(nullptr, place_of(device));
-  return py::cast<const EngineObject&>(engine).engine();
+  return made<EngineObject>(engine, "Engine").engine();
 }
 
-py::object tune(const std::string& line, double budget, std::uint64_t seed, int threads, bool force,
-                bool race, const py::object& progress, const py::object& engine,
-                const std::string& device) {
+py::object tune(const std::string& line, double budget, int candidates, std::uint64_t seed,
+                int threads, bool force, bool race, const py::object& progress,
+                const py::object& engine, const std::string& device) {
   const auto keeper = engine_for(engine, device);
   Watch watch(progress);
   const TuneOptions options{.budget = std::chrono::duration<double>(budget),
+                            .candidates = candidates,
                             .seed = seed,
                             .threads = threads,
                             .force = force,
@@ -90,10 +99,7 @@ py::object tune(const std::string& line, double budget, std::uint64_t seed, int 
                             .progress = [&](const Progress& state) { watch.tell(state); },
                             .cancelled = [&] { return watch.cancelled(); }};
   const auto run = [&](const auto& problem) {
-    auto result = [&] {
-      const py::gil_scoped_release unlocked;
-      return keeper->tune(problem, options);
-    }();
+    auto result = without_lock([&] { return keeper->tune(problem, options); });
     watch.rethrow();
     return py::cast(value_or_raise(std::move(result)));
   };
@@ -107,20 +113,13 @@ std::string described(const std::string& line, int threads, const py::object& en
                       const std::string& device) {
   const auto keeper = engine_for(engine, device);
   const Gemm gemm = value_or_raise(parse_gemm(line));
-  auto text = [&] {
-    const py::gil_scoped_release unlocked;
-    return ((*keeper).*kDescribe)(gemm, threads);
-  }();
-  return value_or_raise(std::move(text));
+  return value_or_raise(without_lock([&] { return ((*keeper).*kDescribe)(gemm, threads); }));
 }
 
 std::unique_ptr<PackedObject> pack(const py::object& b, int threads, const py::object& engine) {
   const Packing packing = packing_of(b.ptr());
   const auto keeper = engine_of(engine.is_none() ? nullptr : engine.ptr(), packing.b.place);
-  auto packed = [&] {
-    const py::gil_scoped_release unlocked;
-    return keeper->pack_b(packing.gemm, packing.b.data, threads);
-  }();
+  auto packed = without_lock([&] { return keeper->pack_b(packing.gemm, packing.b.data, threads); });
   const Gemm& g = packing.gemm;
   return std::make_unique<PackedObject>(PackedObject{
       value_or_raise(std::move(packed)), packing.b.type, packing.b.dims, g.batch, g.k, g.n});
@@ -132,8 +131,8 @@ std::string repr(const TuneReport& report) {
 }
 
 void bind_reports(py::module_& module) {
-  py::class_<TuneReport>(module, "TuneReport")
-      .def_property_readonly("problem", [](const TuneReport& r) { return text(r.gemm); })
+  py::class_<TuneReport> tuned(module, "TuneReport");
+  tuned.def_property_readonly("problem", [](const TuneReport& r) { return text(r.gemm); })
       .def_readonly("threads", &TuneReport::threads)
       .def_readonly("config", &TuneReport::config)
       .def_property_readonly("median_ns", [](const TuneReport& r) { return r.timing.median_ns; })
@@ -150,13 +149,13 @@ void bind_reports(py::module_& module) {
       .def_readonly("stored", &TuneReport::stored)
       .def_readonly("warnings", &TuneReport::warnings)
       .def("__repr__", &repr);
-  py::class_<RangeReport::Part>(module, "RangePart")
-      .def_readonly("last", &RangeReport::Part::last)
+  py::class_<RangeReport::Part> part(module, "RangePart");
+  part.def_readonly("last", &RangeReport::Part::last)
       .def_readonly("config", &RangeReport::Part::config)
       .def_readonly("tuned_at", &RangeReport::Part::tuned_at)
       .def_readonly("expected_ns", &RangeReport::Part::expected_ns);
-  py::class_<RangeReport>(module, "RangeReport")
-      .def_property_readonly("problem", [](const RangeReport& r) { return text(r.range); })
+  py::class_<RangeReport> range(module, "RangeReport");
+  range.def_property_readonly("problem", [](const RangeReport& r) { return text(r.range); })
       .def_readonly("threads", &RangeReport::threads)
       .def_readonly("parts", &RangeReport::parts)
       .def_readonly("kernels", &RangeReport::kernels)
@@ -166,6 +165,9 @@ void bind_reports(py::module_& module) {
       .def_readonly("already_tuned", &RangeReport::already_tuned)
       .def_readonly("stored", &RangeReport::stored)
       .def_readonly("warnings", &RangeReport::warnings);
+  make_nowhere_else(tuned);
+  make_nowhere_else(part);
+  make_nowhere_else(range);
 }
 
 }  // namespace
@@ -173,14 +175,14 @@ void bind_reports(py::module_& module) {
 const PackedObject* packed_in(PyObject* object) {
   static const PyObject* const type = py::type::of<PackedObject>().release().ptr();
   if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != type) return nullptr;
-  return py::cast<const PackedObject*>(py::handle(object));
+  return &made<PackedObject>(object, "PackedB");
 }
 
 void bind_tune(py::module_& module) {
   bind_reports(module);
-  module.def("tune", &tune, py::arg("problem"), py::kw_only(), py::arg("budget"), py::arg("seed"),
-             py::arg("threads"), py::arg("force"), py::arg("race"), py::arg("progress"),
-             py::arg("engine"), py::arg("device"));
+  module.def("tune", &tune, py::arg("problem"), py::kw_only(), py::arg("budget"),
+             py::arg("candidates"), py::arg("seed"), py::arg("threads"), py::arg("force"),
+             py::arg("race"), py::arg("progress"), py::arg("engine"), py::arg("device"));
   module.def("explain", &described<&Engine::explain>, py::arg("problem"), py::kw_only(),
              py::arg("threads"), py::arg("engine"), py::arg("device"));
   module.def("source", &described<&Engine::source>, py::arg("problem"), py::kw_only(),
@@ -188,9 +190,15 @@ void bind_tune(py::module_& module) {
   py::class_<PackedObject>(module, "PackedB", kPackedB)
       .def(py::init(&pack), py::arg("b"), py::kw_only(), py::arg("threads") = 0,
            py::arg("engine") = py::none())
-      .def_property_readonly("nbytes", [](const PackedObject& p) { return p.packed.bytes(); })
-      .def_property_readonly("dtype", [](const PackedObject& p) { return python_name(p.type); })
-      .def_property_readonly("shape", [](const PackedObject& p) -> py::tuple {
+      .def_property_readonly(
+          "nbytes",
+          [](const py::object& self) { return made<PackedObject>(self, "PackedB").packed.bytes(); })
+      .def_property_readonly("dtype",
+                             [](const py::object& self) {
+                               return python_name(made<PackedObject>(self, "PackedB").type);
+                             })
+      .def_property_readonly("shape", [](const py::object& self) -> py::tuple {
+        const PackedObject& p = made<PackedObject>(self, "PackedB");
         if (p.dims == 3) return py::make_tuple(p.batch, p.k, p.n);
         return py::make_tuple(p.k, p.n);
       });

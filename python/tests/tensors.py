@@ -40,20 +40,22 @@ CODES = {"float32": (2, 32), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "int
 
 
 class Tensor:
-    """The bits of ``array`` as elements of type ``dtype``."""
+    """The bits of ``array`` as elements of type ``dtype``. ``shape`` and ``ndim`` may be lies."""
 
-    def __init__(self, array, dtype, *, device=(1, 0), strides=True, skipped=0):
+    def __init__(self, array, dtype, *, device=(1, 0), strides=True, skipped=0, shape=None, ndim=None):
         self.array = array
         code, bits = CODES[dtype]
         assert bits == 8 * array.itemsize
-        integers = ctypes.c_int64 * array.ndim
-        self._shape = integers(*array.shape)
-        self._strides = integers(*(s // array.itemsize for s in array.strides))
+        shape = array.shape if shape is None else shape
+        steps = [s // array.itemsize for s in array.strides] + [1] * len(shape)
+        integers = ctypes.c_int64 * len(shape)
+        self._shape = integers(*shape)
+        self._strides = integers(*steps[: len(shape)])
         self._managed = _Managed(
             _Tensor(
                 array.ctypes.data - skipped,
                 _Device(*device),
-                array.ndim,
+                len(shape) if ndim is None else ndim,
                 _Type(code, bits, 1),
                 self._shape,
                 self._strides if strides else None,

@@ -146,13 +146,15 @@ def test_unknown_types_and_devices():
 class OnGpu:
     """What numba and others show of an array on a GPU."""
 
-    def __init__(self, array, strides=None):
+    def __init__(self, array, strides=None, **said):
+        self.array = array
         self.__cuda_array_interface__ = {
             "shape": array.shape,
             "typestr": array.dtype.str,
             "data": (array.ctypes.data, False),
             "strides": strides,
             "version": 3,
+            **said,
         }
 
 
@@ -161,6 +163,77 @@ def test_cuda_array_interface_is_read():
     assert kiln.problem(OnGpu(a), OnGpu(a.T, a.T.strides)) == "fp32 N T 4 4 6"
     with pytest.raises(ValueError, match="b is on cpu, a on cuda:0"):
         kiln.matmul(OnGpu(a), a.T)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 8, 1000])
+def test_cuda_array_interface_has_a_stride_for_each_dimension(count):
+    a = np.ones((4, 6), np.float32)
+    with pytest.raises(kiln.BadInput, match=rf"a\.strides has {count} items, its shape 2"):
+        kiln.problem(OnGpu(a, (4,) * count), a.T)
+
+
+@pytest.mark.parametrize("bad", [-1, -4, -(2**63)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_negative_sizes_are_refused(bad, place):
+    """By each reader: NumPy itself makes no such array."""
+    a = np.ones((4, 6), np.float32)
+    shape = tuple(bad if i == place else size for i, size in enumerate(a.shape))
+    words = rf"a\.shape = \({shape[0]}, {shape[1]}\): must not be negative"
+    with pytest.raises(kiln.BadInput, match=words):
+        kiln.problem(OnGpu(a, shape=shape), a.T)
+    for strides in (True, False):
+        with pytest.raises(kiln.BadInput, match=words):
+            kiln.problem(Tensor(a, "float32", shape=shape, strides=strides), a.T)
+
+
+def test_sizes_and_strides_that_overflow_are_refused():
+    a = np.ones((4, 6), np.float32)
+    for shape in ((2**40, 2**40), (2, 2**62), (2**31, 2**31, 2**31)):
+        for operand in (OnGpu(a, shape=shape), Tensor(a, "float32", shape=shape, strides=False)):
+            with pytest.raises(kiln.BadInput, match=r"a\.shape = .*: more bytes of float32 than"):
+                kiln.problem(operand, a.T)
+    with pytest.raises(kiln.BadInput, match="reach further than 64 bits count"):
+        kiln.problem(OnGpu(a, strides=(2**62, 4)), a.T)
+
+
+def test_numbers_of_dimensions_of_foreign_descriptions():
+    a = np.ones((4, 6), np.float32)
+    for dims in (0, 4, 64):
+        with pytest.raises(kiln.BadInput, match=f"a has {dims} dimensions"):
+            kiln.problem(OnGpu(a, shape=(1,) * dims), a.T)
+    for dims in (-1, -(2**31), 4, 2**31 - 1):
+        with pytest.raises(kiln.BadInput, match=f"a has {dims} dimensions"):
+            kiln.problem(Tensor(a, "float32", ndim=dims), a.T)
+    with pytest.raises(kiln.BadInput, match="DLPack's device_id = -1"):
+        kiln.problem(Tensor(a, "float32", device=(2, -1)), a.T)
+
+
+@pytest.mark.parametrize(
+    "error, words, said",
+    [
+        (TypeError, r"a\.shape = int: must be a tuple", {"shape": 4}),
+        (TypeError, r"a\.shape: 'x': must be an integer", {"shape": ("x", 6)}),
+        (ValueError, r"a\.shape: 18446744073709551616: does not fit", {"shape": (2**64, 6)}),
+        (ValueError, r"a\.strides: -36893488147419103232: does not", {"strides": (-(2**65), 4)}),
+        (TypeError, r"a\.strides = int: must be a tuple", {"strides": 4}),
+        (ValueError, r"a\.data has 1 items", {"data": (0,)}),
+        (TypeError, r"a\.data = NoneType: must be a tuple", {"data": None}),
+        (TypeError, r"a\.typestr = int: must be a str", {"typestr": 4}),
+    ],
+)
+def test_fields_of_cuda_array_interface_are_checked(error, words, said):
+    a = np.ones((4, 6), np.float32)
+    with pytest.raises(error, match=words):
+        kiln.problem(OnGpu(a, **said), a.T)
+
+
+def test_fields_of_cuda_array_interface_must_be_there():
+    a = np.ones((4, 6), np.float32)
+    for field in ("shape", "data", "typestr"):
+        operand = OnGpu(a)
+        del operand.__cuda_array_interface__[field]
+        with pytest.raises(TypeError, match=f"its __cuda_array_interface__ has no '{field}'"):
+            kiln.problem(operand, a.T)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("ml_dtypes"), reason="no ml_dtypes")

@@ -144,3 +144,45 @@ def test_hierarchy():
     error = refused(kiln.BadInput, "a has 6", A, B[:5])
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kiln.BadInput and str(again) == str(error)
+
+
+def never_made(kind):
+    """Objects whose __init__ did not run: memory that nothing was written to."""
+
+    class Derived(kind):
+        pass
+
+    return [kind.__new__(kind), Derived.__new__(Derived)]
+
+
+def test_objects_that_were_never_made_are_refused():
+    for packed in never_made(kiln.PackedB):
+        for field in ("shape", "dtype", "nbytes"):
+            with pytest.raises(TypeError, match="PackedB.__init__ was not called"):
+                getattr(packed, field)
+        with pytest.raises(TypeError):
+            kiln.matmul(A, packed)
+    for engine in never_made(kiln.Engine):
+        for use in (
+            lambda e: e.close(),
+            lambda e: e.closed,
+            lambda e: e.device,
+            lambda e: e.matmul(A, B),
+            lambda e: e.tune("fp32 N N 8 8 8"),
+            lambda e: e.explain("fp32 N N 8 8 8"),
+            lambda e: e.pack_b(B),
+        ):
+            with pytest.raises(TypeError, match="Engine.__init__ was not called"):
+                use(engine)
+    unfinished = kiln.Engine.__new__(kiln.Engine)
+    with pytest.raises(kiln.BadInput):
+        unfinished.__init__(policy="maybe")
+    with pytest.raises(TypeError, match="Engine.__init__ was not called"):
+        unfinished.close()
+
+
+def test_reports_are_made_by_kiln_alone():
+    for kind in (kiln.TuneReport, kiln.RangeReport, kiln.RangePart):
+        for make in (kind, lambda: kind.__new__(kind), lambda: object.__new__(kind)):
+            with pytest.raises(TypeError):
+                make()

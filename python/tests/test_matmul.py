@@ -170,3 +170,18 @@ def test_nothing_is_leaked():
     gc.collect()
     after = [sys.getrefcount(x) for x in (a, b, out, None, out.dtype)]
     assert all(abs(x - y) < 50 for x, y in zip(before, after)), (before, after)
+
+
+def test_alpha_of_zero_is_a_factor_like_any_other():
+    """BLAS would not read a and b; beta = 0 does not read c."""
+    a, b = np.ones((5, 6), np.float32), np.ones((6, 7), np.float32)
+    c = np.full((5, 7), 3, np.float32)
+    np.testing.assert_array_equal(kiln.matmul(a, b, alpha=0, beta=2, c=c), 2 * c)
+    a[2, 3] = np.nan
+    out = kiln.matmul(a, b, alpha=0, beta=2, c=c)
+    assert np.isnan(out[2]).all() and (np.delete(out, 2, 0) == 6).all()
+    c[:] = np.nan
+    a[2, 3] = 1
+    np.testing.assert_array_equal(kiln.matmul(a, b, beta=0, c=c), np.full((5, 7), 6, np.float32))
+    empty = kiln.matmul(a[:, :0], b[:0], beta=2, c=np.full((5, 7), 3, np.float32))
+    np.testing.assert_array_equal(empty, np.full((5, 7), 6, np.float32))

@@ -6,12 +6,12 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "generator/problem/fields.h"
+#include "runtime/env.h"
 #include "runtime/gpu/shared_library.h"
 #include "runtime/log.h"
 
@@ -164,8 +164,9 @@ std::vector<std::string> blas_files(const std::string& file,
 }
 
 const std::shared_ptr<Blas>& system_blas() {
+  const log::Deferred messages;  // a callback that asks for the library would wait for this one
   static const std::shared_ptr<Blas> found = []() -> std::shared_ptr<Blas> {
-    if (const char* named = std::getenv("KILN_BLAS"); named != nullptr && *named != '\0') {
+    if (const char* named = env("KILN_BLAS"); named != nullptr && *named != '\0') {
       if (auto blas = Blas::open({named}))
         return *blas;
       else

@@ -11,9 +11,12 @@
 
 #include "generator/render/code_key.h"
 #include "runtime/clang_abi.h"
+#include "runtime/env.h"
 #include "runtime/fault_handlers.h"
 #include "runtime/log.h"
 #include "runtime/own_folder.h"
+#include "runtime/quiet_lock.h"
+#include "runtime/work_counts.h"
 
 namespace kiln {
 namespace {
@@ -37,7 +40,9 @@ class Job {
     for (const auto& flag : source.flags) flags.push_back(flag.c_str());
     const KilnClangJob job{source.text.data(), source.text.size(), source.file_name.c_str(),
                            flags.data(),       flags.size(),       output};
+    const ForkGate gate;  // a child would find LLVM's locks as this compile has them
     const FaultHandlers turn(FaultSide::compiler);
+    count_work(Work::clang);
     entry_.compile(&job, &result_);
   }
   Job(const Job&) = delete;
@@ -106,8 +111,7 @@ std::string bind(void* handle, Entry& entry) {
 }  // namespace
 
 std::vector<std::string> host_compiler_paths() {
-  if (const char* chosen = std::getenv("KILN_CLANG"); chosen != nullptr && *chosen != '\0')
-    return {chosen};
+  if (const char* chosen = env("KILN_CLANG"); chosen != nullptr && *chosen != '\0') return {chosen};
   std::vector<std::string> paths;
   if (const fs::path own = own_folder(); !own.empty()) {
     for (const fs::path& directory :
@@ -141,7 +145,7 @@ Result<Compiler*> host_compiler() {
   static std::mutex mutex;
   // Only success is kept: a compiler installed or named later is found by the next call.
   static std::unique_ptr<Compiler> kept;
-  const std::lock_guard lock(mutex);
+  const QuietLock lock(mutex);
   if (kept == nullptr) {
     auto opened = open_host_compiler(host_compiler_paths());
     if (!opened) {

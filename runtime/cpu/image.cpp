@@ -16,7 +16,7 @@
 namespace kiln {
 
 tl::unexpected<Error> not_a_kernel(std::string reason) {
-  return fail(ErrorCode::device, "kernel image: " + std::move(reason));
+  return fail(ErrorCode::bad_input, "kernel image: " + std::move(reason));
 }
 
 namespace {
@@ -87,6 +87,16 @@ std::string distinct_path(int fd, std::uint64_t serial) {
   return path + fmt::format("/{}", fd);
 }
 
+// Whether the dynamic linker was refused by the system: its message ends with the words of an errno
+// then. What it finds wrong with an image it says in words of its own.
+bool tells_errno(std::string_view said) {
+  constexpr int kLastErrno = 133;
+  if (said == "out of memory") return true;  // for want of memory for a message
+  for (int error = 1; error <= kLastErrno; ++error)
+    if (said.ends_with(fmt::format(": {}", std::strerror(error)))) return true;
+  return false;
+}
+
 // Kernels call expf, erff, tanhf by name and carry no list of libraries. A program that got kiln by
 // dlopen may have libm only in a private scope; this puts it where every kernel finds it.
 void load_libm() {
@@ -107,8 +117,12 @@ Result<LoadedImage> LoadedImage::load(std::span<const std::byte> image) {
 
   LoadedImage loaded;
   loaded.handle_ = ::dlopen(distinct_path(file->get(), serial).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded.handle_ == nullptr)
-    return fail(ErrorCode::device, fmt::format("kernel image: dlopen: {}", ::dlerror()));
+  if (loaded.handle_ == nullptr) {
+    const std::string_view said = ::dlerror();
+    std::string reason = fmt::format("dlopen: {}", said);
+    if (tells_errno(said)) return fail(ErrorCode::device, "kernel image: " + std::move(reason));
+    return not_a_kernel(std::move(reason));
+  }
   return loaded;
 }
 

@@ -13,8 +13,9 @@ namespace kiln {
 /// Move-only owner of one loaded shared object.
 class LoadedImage {
  public:
-  /// Errors: device (no shared object for this machine, a cut one, or the system refused to map
-  /// it).
+  /// Errors: bad_input (no shared object for this machine, a cut one, one that the linker refuses);
+  /// device (the system refused: no descriptor, no memory, no execution of memory files), which
+  /// says nothing about the image.
   static Result<LoadedImage> load(std::span<const std::byte> image);
   /// Opens what images need beside themselves, which the first load does otherwise: from then on a
   /// load opens nothing but its memory file.
@@ -31,7 +32,7 @@ class LoadedImage {
   void* handle_ = nullptr;
 };
 
-/// The error of bytes that hold no kernel.
+/// bad_input: the error of bytes that hold no kernel.
 tl::unexpected<Error> not_a_kernel(std::string reason);
 
 }  // namespace kiln

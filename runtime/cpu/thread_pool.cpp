@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/cpu/affinity.h"
+#include "runtime/cpu/float_mode.h"
 #include "runtime/no_cancel.h"
 #include "runtime/own_folder.h"
 
@@ -66,13 +67,17 @@ struct Team {
   Task task = nullptr;
   void* context = nullptr;
   int threads = 1;
-  int home = -1;  // CPU that the caller ran on when last seen
+  FloatMode mode = 0;  // of the caller, for the time of the task
+  int home = -1;       // CPU that the caller ran on when last seen
   std::vector<std::unique_ptr<Worker>> workers;
+  std::uint32_t leases = 0;  // wraps
   std::uint32_t index = 0;
   std::atomic<std::uint32_t> next{0};  // free list: index + 1 of the team below, 0 = none
 };
 
 namespace {
+
+std::atomic<bool> g_fixed{false};  // see fix_threads()
 
 void wait_for_go(Worker& self, std::uint32_t seen) {
   const auto until = std::chrono::steady_clock::now() + kSpin;
@@ -90,9 +95,12 @@ void wait_for_go(Worker& self, std::uint32_t seen) {
 
 void* worker_main(void* argument) {
   Worker& self = *static_cast<Worker*>(argument);
+  note_pool_thread();
+  FloatMode mode = float_mode();  // as the thread has it that made this one
   for (std::uint32_t job = 0;;) {
     wait_for_go(self, job);
     ++job;
+    if (self.team->mode != mode) set_float_mode(mode = self.team->mode);
     self.team->task(self.team->context, self.thread, self.team->threads);
     self.done.store(job, std::memory_order_release);
   }
@@ -147,17 +155,63 @@ void grow(Team& team, int threads) {
   }
 }
 
+bool pin(Worker& worker, int cpu) {
+  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+  cpu_set_t set;
+  set_cpu(set, cpu);
+  if (pthread_setaffinity_np(worker.handle, sizeof(set), &set) != 0) return false;
+  worker.cpu = cpu;
+  return true;
+}
+
+/// Whether somebody else has changed where the thread may run: taskset -ap, a batch system.
+bool was_moved(const Worker& worker) {
+  if (worker.cpu < 0 || worker.cpu >= CPU_SETSIZE) return false;
+  cpu_set_t set;
+  if (pthread_getaffinity_np(worker.handle, sizeof(set), &set) != 0) return false;
+  return CPU_COUNT(&set) != 1 || !CPU_ISSET(static_cast<std::size_t>(worker.cpu), &set);
+}
+
+/// Whether the process may use the CPU that its caller has left: it may have left because all
+/// threads were told to.
+bool may_use(int cpu) {
+  if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+  cpu_set_t own;
+  if (sched_getaffinity(0, sizeof(own), &own) == 0 &&
+      CPU_ISSET(static_cast<std::size_t>(cpu), &own))
+    return true;
+  if (g_fixed.load(std::memory_order_relaxed)) return true;
+  const NoCancel whole;
+  const std::vector<int> cpus = process_cpus();
+  return std::ranges::find(cpus, cpu) != cpus.end();
+}
+
+/// After was_moved(): the team's threads are placed within what the process may use now. Where that
+/// is no other CPU than the caller's, they stay as they were told.
+void place_again(Team& team, int here) {
+  const NoCancel whole;
+  reread_cores();
+  const std::vector<int> order = placement(allowed_cores(), here);
+  for (std::size_t i = 0; i < team.workers.size(); ++i)
+    if (order.empty() || !pin(*team.workers[i], order[i % order.size()])) team.workers[i]->cpu = -1;
+}
+
 /// A caller that moved onto the core of one of its threads would share it for milliseconds: that
 /// thread takes the core it left.
 void follow_caller(Team& team, int threads) {
+  constexpr std::uint32_t kLooks = 1024;  // calls between two looks at masks: 0.2 us a thread
   const int here = sched_getcpu();
-  if (here == team.home || here < 0) return;
+  if (here < 0) return;
+  const bool look = ++team.leases % kLooks == 0;
+  if (here == team.home && !look) return;
   for (int i = 0; i + 1 < threads; ++i) {
     Worker& worker = *team.workers[static_cast<std::size_t>(i)];
-    if (worker.cpu != here || team.home < 0 || team.home >= CPU_SETSIZE) continue;
-    cpu_set_t set;
-    set_cpu(set, team.home);
-    if (pthread_setaffinity_np(worker.handle, sizeof(set), &set) == 0) worker.cpu = team.home;
+    const bool meets = worker.cpu == here && here != team.home;
+    if ((look || meets) && !g_fixed.load(std::memory_order_relaxed) && was_moved(worker)) {
+      place_again(team, here);
+      break;
+    }
+    if (meets && may_use(team.home)) pin(worker, team.home);
   }
   team.home = here;
 }
@@ -214,13 +268,18 @@ Pool& pool() {
   Pool* expected = nullptr;
   if (!g_pool.compare_exchange_strong(expected, fresh.get())) return *expected;
   // A forked child has this memory and none of the threads: it forgets them and starts over.
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); });
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    g_pool.store(nullptr);
+    forget_pool_threads();
+  });
   static_cast<void>(registered);
   stay_loaded();  // the threads below run this library's code until the process ends
   return *fresh.release();
 }
 
 }  // namespace
+
+void fix_threads() { g_fixed.store(true); }
 
 TeamLease::TeamLease(int threads) : threads_(std::max(threads, 1)) {
   if (threads_ == 1) return;
@@ -248,10 +307,14 @@ bool TeamLease::run(Task task, void* context) {
       Task task;
       void* context;
       int threads;
-    } job{task, context, threads_};
+      FloatMode mode;
+    } job{task, context, threads_, float_mode()};
     const auto one = [](void* of, int thread) {
       const Job& j = *static_cast<const Job*>(of);
+      const FloatMode own = float_mode();  // the program's thread keeps its mode
+      if (own != j.mode) set_float_mode(j.mode);
       j.task(j.context, thread, j.threads);
+      if (own != j.mode) set_float_mode(own);
     };
     return lent_->run(lent_->pool, threads_, one, &job);
   }
@@ -259,6 +322,7 @@ bool TeamLease::run(Task task, void* context) {
   team.task = task;
   team.context = context;
   team.threads = threads_;
+  team.mode = float_mode();
   const int helpers = threads_ - 1;
   for (int i = 0; i < helpers; ++i) {
     Worker& worker = *team.workers[static_cast<std::size_t>(i)];

@@ -15,6 +15,10 @@ using Task = void (*)(void* context, int thread, int threads);
 
 struct Team;
 
+/// From now on no file is read for where threads should be: this process may open none (a worker's
+/// cage).
+void fix_threads();
+
 /// A team of threads, this caller's alone until the lease ends, or the pool that the program lends.
 /// When warm, taking it, running on it
 /// and giving it back allocate nothing, take no lock and, while its threads still spin, make no
@@ -29,8 +33,9 @@ class TeamLease {
 
   /// As asked for, or fewer when the system refused to make a thread.
   int threads() const { return threads_; }
-  /// Returns when every thread has returned from `task`. False, and nothing ran: the program's own
-  /// pool cannot run so many at once.
+  /// Returns when every thread has returned from `task`, which all run in the caller's
+  /// floating-point mode (float_mode.h). False, and nothing ran: the program's own pool cannot run
+  /// so many at once.
   [[nodiscard]] bool run(Task task, void* context);
 
  private:

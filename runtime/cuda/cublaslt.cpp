@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
 
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
+#include "runtime/env.h"
 #include "runtime/gpu/shared_library.h"
 
 namespace kiln::cuda {
@@ -76,7 +76,7 @@ struct Library {
 /// The one that is named, else one that this process has loaded already, else the installed one.
 Result<Library> open_library() {
   auto names = gpu::toolkit_names({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
-  if (const char* named = std::getenv("KILN_CUBLASLT"); named != nullptr && *named != '\0')
+  if (const char* named = env("KILN_CUBLASLT"); named != nullptr && *named != '\0')
     names.insert(names.begin(), named);
   const auto library = gpu::SharedLibrary::open(names);
   if (!library) return fail(ErrorCode::unsupported, "no cuBLASLt: " + library.error().message);

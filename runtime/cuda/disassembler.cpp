@@ -12,6 +12,8 @@
 #include <sstream>
 #include <vector>
 
+#include "runtime/env.h"
+
 namespace kiln::cuda {
 namespace {
 
@@ -19,11 +21,11 @@ namespace fs = std::filesystem;
 
 std::optional<fs::path> find_nvdisasm() {
   std::vector<fs::path> folders;
-  const char* search = std::getenv("PATH");
+  const char* search = env("PATH");
   std::istringstream path(search == nullptr ? "" : search);
   for (std::string folder; std::getline(path, folder, ':');) folders.emplace_back(folder);
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* root = std::getenv(variable); root != nullptr && *root != '\0')
+    if (const char* root = env(variable); root != nullptr && *root != '\0')
       folders.push_back(fs::path(root) / "bin");
   folders.emplace_back("/usr/local/cuda/bin");
   std::error_code none;

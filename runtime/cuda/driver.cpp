@@ -46,6 +46,7 @@ Status open_driver(gpu::Driver& d) {
   load(d.cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   load(d.cuMemcpyDtoH, "cuMemcpyDtoH_v2");
   load(d.cuMemsetD8Async, "cuMemsetD8Async");
+  load(d.cuMemsetD32Async, "cuMemsetD32Async");
   load(d.cuStreamCreate, "cuStreamCreate");
   load(d.cuStreamDestroy, "cuStreamDestroy_v2");
   load(d.cuStreamSynchronize, "cuStreamSynchronize");

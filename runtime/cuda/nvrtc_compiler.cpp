@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "runtime/gpu/shared_library.h"
+#include "runtime/work_counts.h"
 
 namespace kiln {
 namespace {
@@ -93,6 +94,7 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   Status compile(const Source& source) {
+    count_work(Work::nvrtc);
     if (Status ok = check(n_.nvrtcCreateProgram(&program_, source.text.c_str(),
                                                 source.file_name.c_str(), 0, nullptr, nullptr),
                           "nvrtcCreateProgram");

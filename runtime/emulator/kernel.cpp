@@ -11,10 +11,12 @@
 
 #include "generator/problem/product_list.h"
 #include "runtime/buffers.h"
+#include "runtime/cpu/affinity.h"
 #include "runtime/cpu/image.h"
 #include "runtime/emulator/fault.h"
 #include "runtime/emulator/instructions.h"
 #include "runtime/gpu/kernel.h"
+#include "runtime/work_counts.h"
 
 namespace kiln {
 namespace {
@@ -93,7 +95,7 @@ Result<EmulatedKernel> EmulatedKernel::load(std::span<const std::byte> image, Gp
   std::int64_t lanes = 1;  // of one thread
   for (const GpuStep& step : impl->launch.steps)
     lanes = std::max(lanes, kTogether * step.cluster.count() * step.block.count());
-  const std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  const std::int64_t threads = usable_threads();
   for (std::int64_t i = 0; i < std::clamp<std::int64_t>(kMostLanes / lanes, 1, threads); ++i)
     impl->machines.push_back(std::make_unique<Machine>(device));
   return EmulatedKernel(std::move(impl));
@@ -116,6 +118,7 @@ Result<std::vector<KilnTensorMap>> EmulatedKernel::Impl::maps(const KilnGpuArgs&
 }
 
 Status EmulatedKernel::Impl::run(const Grid& grid, const Scheduling& policy) {
+  count_work(Work::emulated_blocks, grid.step->grid.count());
   const std::int64_t clusters = grid.step->grid.count() / grid.step->cluster.count();
   std::atomic<std::int64_t> next{0};
   std::mutex mutex;

@@ -100,6 +100,7 @@ struct Driver {
   Code (*cuMemcpyHtoDAsync)(DevicePointer, const void*, std::size_t, Stream);
   Code (*cuMemcpyDtoH)(void*, DevicePointer, std::size_t);
   Code (*cuMemsetD8Async)(DevicePointer, unsigned char, std::size_t, Stream);
+  Code (*cuMemsetD32Async)(DevicePointer, unsigned, std::size_t words, Stream);
   Code (*cuStreamCreate)(Stream*, unsigned flags);
   Code (*cuStreamDestroy)(Stream);
   Code (*cuStreamSynchronize)(Stream);

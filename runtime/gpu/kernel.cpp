@@ -23,6 +23,14 @@ constexpr std::array<int, 9> kElementCodes{0, 1, 2, 3, 6, 9, 7, 8, 11};
 /// CUtensorMapInterleave and CUtensorMapFloatOOBfill: none.
 constexpr int kNone = 0;
 
+/// Codes of a driver that refuses the bytes: invalid image, no binary for this GPU, invalid PTX,
+/// PTX of a newer toolkit, invalid source. The numbers are the same in CUDA and HIP. All others are
+/// troubles of the machine: no memory, a lost context.
+bool refuses_image(Code code) {
+  constexpr std::array kRefusals{200, 209, 218, 222, 300};
+  return std::ranges::find(kRefusals, static_cast<int>(code)) != kRefusals.end();
+}
+
 }  // namespace
 
 Result<SharedModule> GpuModule::load(SharedDevice device, std::span<const std::byte> image) {
@@ -30,9 +38,9 @@ Result<SharedModule> GpuModule::load(SharedDevice device, std::span<const std::b
   const Guest guest(*module->device_);
   const RelaxedCapture relaxed(*module->device_);
   const Driver& d = module->device_->driver();
-  if (Status ok = check(d, d.cuModuleLoadData(&module->module_, image.data()), "cuModuleLoadData");
-      !ok)
-    return tl::unexpected(ok.error());
+  const Code code = d.cuModuleLoadData(&module->module_, image.data());
+  if (Status ok = check(d, code, "cuModuleLoadData"); !ok)
+    return fail(refuses_image(code) ? ErrorCode::bad_input : ErrorCode::device, ok.error().message);
   return SharedModule(std::move(module));
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
+#include "runtime/env.h"
 
 namespace kiln::gpu {
 
@@ -22,7 +22,7 @@ std::vector<std::string> toolkit_names(const std::vector<std::string>& sonames) 
         names.push_back(fmt::format("{}/{}/{}", root, folder, soname));
   };
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* root = std::getenv(variable); root != nullptr && *root != '\0') below(root);
+    if (const char* root = env(variable); root != nullptr && *root != '\0') below(root);
   below("/usr/local/cuda");
   return names;
 }
@@ -31,7 +31,7 @@ std::vector<std::string> rocm_names(const std::vector<std::string>& sonames) {
   std::vector<std::string> names = sonames;
   std::vector<std::string> roots;
   for (const char* variable : {"ROCM_PATH", "HIP_PATH"})
-    if (const char* root = std::getenv(variable); root != nullptr && *root != '\0')
+    if (const char* root = env(variable); root != nullptr && *root != '\0')
       roots.emplace_back(root);
   roots.emplace_back("/opt/rocm");
   for (const auto& root : roots)

@@ -112,6 +112,7 @@ Status open_runtime(gpu::Driver& d) {
   load(d.cuMemcpyHtoDAsync, "hipMemcpyHtoDAsync");
   load(d.cuMemcpyDtoH, "hipMemcpyDtoH");
   load(d.cuMemsetD8Async, "hipMemsetD8Async");
+  load(d.cuMemsetD32Async, "hipMemsetD32Async");
   load(d.cuStreamCreate, "hipStreamCreateWithFlags");
   load(d.cuStreamDestroy, "hipStreamDestroy");
   load(d.cuStreamSynchronize, "hipStreamSynchronize");

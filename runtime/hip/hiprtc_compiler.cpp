@@ -8,9 +8,11 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/fork_gate.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/hiprtc.h"
+#include "runtime/work_counts.h"
 
 namespace kiln::hip {
 namespace {
@@ -99,6 +101,7 @@ bool parse(std::string_view text, Outcome& out) {
 Outcome compile_in_child(const Hiprtc& api, const Source& source) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {fmt::format("pipe: {}", std::strerror(errno)), {}, {}};
+  const OwnFork own;
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
@@ -127,6 +130,7 @@ class HiprtcCompiler : public Compiler {
   explicit HiprtcCompiler(Hiprtc api) : api_(std::move(api)) {}
 
   Result<Binary> compile(const Source& source) override {
+    count_work(Work::hiprtc);
     std::string arch;
     for (const auto& flag : source.flags)
       if (flag.starts_with(kArchFlag)) arch = flag.substr(kArchFlag.size());

@@ -54,11 +54,23 @@ int erased(Call& call, Map& map, void* handle) {
   return call.wrong("unknown handle", kBadHandle);
 }
 
+int set_memory(Call& call, const FakeMemset& set, void* stream) {
+  if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
+  if (!call->inside(set.to, set.count * set.unit))
+    return call.wrong("of what is no device memory", kBadPointer);
+  FakeStream* on = call->stream(stream);
+  if (on != nullptr && on->capturing)
+    on->capturing->nodes.emplace_back(set);
+  else
+    set.run();
+  return kOk;
+}
+
 bool is_device(int device) { return device >= 0 && device < int(fake_devices().size()); }
 
-double now_ns() {
+double now_ns() {  // clock: events have times as on a card
   return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
+             std::chrono::steady_clock::now().time_since_epoch())  // clock: the same
       .count();
 }
 
@@ -250,14 +262,12 @@ int hipMemcpyDtoH(void* to, const void* from, std::size_t bytes) {
 }
 int hipMemsetD8Async(void* to, unsigned char value, std::size_t bytes, void* stream) {
   Call call("hipMemsetD8Async");
-  if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
-  if (!call->inside(to, bytes)) return call.wrong("of what is no device memory", kBadPointer);
-  FakeStream* on = call->stream(stream);
-  if (on != nullptr && on->capturing)
-    on->capturing->nodes.emplace_back(FakeMemset{to, value, bytes});
-  else
-    std::memset(to, value, bytes);
-  return kOk;
+  return set_memory(call, {to, value, bytes, 1}, stream);
+}
+int hipMemsetD32Async(void* to, int value, std::size_t words, void* stream) {
+  Call call("hipMemsetD32Async");
+  if (reinterpret_cast<std::uintptr_t>(to) % 4 != 0) return call.wrong("alignment", kBadPointer);
+  return set_memory(call, {to, static_cast<unsigned>(value), words, 4}, stream);
 }
 
 int hipStreamCreateWithFlags(void** stream, unsigned flags) {
@@ -357,7 +367,7 @@ int hipGraphLaunch(void* exec, void* stream) {
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
   for (auto& node : found->second->nodes) {
     if (const auto* set = std::get_if<FakeMemset>(&node)) {
-      std::memset(set->to, set->value, set->bytes);
+      set->run();
       continue;
     }
     auto& launch = std::get<FakeLaunch>(node);
@@ -388,7 +398,7 @@ int hipEventRecord(void* event, void* stream) {
   const auto found = call->events.find(event);
   if (found == call->events.end()) return call.wrong("unknown event", kBadHandle);
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
-  *found->second = {.recorded = true, .ns = now_ns()};
+  *found->second = {.recorded = true, .ns = now_ns()};  // clock: events have times as on a card
   return kOk;
 }
 int hipEventSynchronize(void* event) {

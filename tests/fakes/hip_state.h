@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -58,8 +59,14 @@ struct FakeLaunch {
 
 struct FakeMemset {
   void* to = nullptr;
-  unsigned char value = 0;
-  std::size_t bytes = 0;
+  unsigned value = 0;
+  std::size_t count = 0;
+  std::size_t unit = 1;  // bytes of the value: 1 or 4
+
+  void run() const {
+    for (std::size_t i = 0; i < count; ++i)
+      std::memcpy(static_cast<std::byte*>(to) + i * unit, &value, unit);
+  }
 };
 
 /// Calls its function when the last graph that holds it is gone.

@@ -117,6 +117,35 @@ bool wide() {
   return c == d && strided && both_right();
 }
 
+/// Without alpha nothing of A and B is read, in functions that the library behind lacks, too: C is
+/// scaled, and what lies between its lines and matrices stays.
+bool without_alpha() {
+  using Batch = void (*)(int, int, int, int, int, int, float, const float*, int, int, const float*,
+                         int, int, float, float*, int, int, int);
+  const auto cblas_sgemm_batch_strided = from_hook<Batch>("cblas_sgemm_batch_strided");
+  if (cblas_sgemm_batch_strided == nullptr) return false;
+  const int m = 3, n = 4, k = 5, batch = 2, ldc = 6, stride_c = 40;
+  const std::vector<float> nan(100, std::nanf(""));
+  bool good = true;
+  for (const int order : {101, 102})
+    for (const float beta : {0.0f, 1.0f, 2.0f})
+      for (const int stride_b : {0, k * n}) {
+        const int lines = order == 101 ? m : n, length = order == 101 ? n : m;
+        const auto inside = [&](int at) {
+          return at % stride_c < lines * ldc && at % stride_c % ldc < length;
+        };
+        std::vector<float> c(batch * stride_c, 3);
+        if (beta == 0)
+          for (int at = 0; at < batch * stride_c; ++at)
+            if (inside(at)) c[at] = nan[0];
+        const int lda = order == 101 ? k : m, ldb = order == 101 ? n : k;
+        cblas_sgemm_batch_strided(order, 111, 111, m, n, k, 0, nan.data(), lda, m * k, nan.data(),
+                                  ldb, stride_b, beta, c.data(), ldc, stride_c, batch);
+        for (int at = 0; at < batch * stride_c; ++at) good &= c[at] == (inside(at) ? 3 * beta : 3);
+      }
+  return good;
+}
+
 bool others() {
   const auto x = numbers<double>(20, 1), y = numbers<double>(20, 2);
   const int n = 10, two = 2;
@@ -176,6 +205,7 @@ int main(int argc, char** argv) {
   if (what == "products") good = products();
   if (what == "one") good = check_sgemm(101, false, false, 96, 80, 64);
   if (what == "wide") good = wide();
+  if (what == "without alpha") good = without_alpha();
   if (what == "others") good = others();
   if (what == "mistakes") good = mistakes();
   if (what == "threads") good = threads();

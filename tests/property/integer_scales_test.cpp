@@ -108,11 +108,7 @@ TEST_P(IntegerScalesOnCpus, SampledConfigsAreRight) {
           fmt::format("KILN_SEED={}: {} | {} | threads {}", test::seed_of_run(), text(gemm),
                       text(config), device->compute_units);
       attempt.at(what);
-      auto kernel = test::compiled(gemm, *device, config);
-      ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
-      const auto verdict =
-          verifier->check([&](const Operands& operands) { return kernel->run(operands); },
-                          flushed_by(gemm, *device, config));
+      const Verdict verdict = test::check_compiled(*verifier, *device, config);
       EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
       ++checked;
     }

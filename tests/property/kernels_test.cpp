@@ -86,11 +86,8 @@ TEST_P(Kernels, OfRandomProblemsAreRight) {
         const std::string what = fmt::format("KILN_SEED={}: {} | {} | threads {}", seed, text(gemm),
                                              text(config), threads);
         attempt.at(what);
-        auto kernel = test::compiled(gemm, *device, config);
-        ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
-        const auto verdict =
-            verifier->check([&](const Operands& operands) { return kernel->run(operands); },
-                            flushed_by(gemm, *device, config));
+        const Verdict verdict = test::check_compiled(*verifier, *device, config,
+                                                     fmt::format("seed {}, full", seed + 99));
         EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
         ++checked;
       }
@@ -153,9 +150,12 @@ TEST(KernelsOfOtherCpus, Compile) {
         if (!only.empty() && family_name(config) != only) continue;
         const auto source = render(gemm, device, config);
         ASSERT_TRUE(source) << text(gemm) << " | " << text(config);
-        const auto binary = (*compiler)->compile(*source);
-        EXPECT_TRUE(binary) << name << " | " << text(gemm) << " | " << text(config) << "\n"
-                            << binary.error().message;
+        const std::string wrong =
+            test::proof("compiles " + code_key(*source) + (*compiler)->version(), [&] {
+              const auto binary = (*compiler)->compile(*source);
+              return binary ? std::string() : binary.error().message;
+            });
+        EXPECT_EQ(wrong, "") << name << " | " << text(gemm) << " | " << text(config);
       }
     }
   }

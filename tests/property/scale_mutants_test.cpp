@@ -205,7 +205,7 @@ Bound bind(const Base& base) {
 }
 
 /// Why the kernel is wrong, or nothing.
-std::string caught(const Bound& b, const EmulatedKernel& kernel) {
+std::string caught(const Bound& b, const test::Emulated& kernel) {
   for (std::uint64_t order = 0; order < kOrders; ++order)
     if (const Verdict verdict = test::verify_emulated(b.gemm, kernel, order); !verdict)
       return verdict.error().detail;

@@ -90,7 +90,7 @@ class Browser:
         while not self.value("location.href !== 'about:blank' && document.documentElement?.dataset.ready"):
             if time.monotonic() - start > 30:
                 raise RuntimeError(f"{url} did not become ready")
-            time.sleep(0.005)
+            time.sleep(0.005)  # clock: how often it asks
         return time.monotonic() - start
 
     def appear(self, width, height, scheme, phone=False):

@@ -9,5 +9,5 @@ add_test(NAME report_page_test
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/report/page_test.py
           $<TARGET_FILE:kiln_cli> $<TARGET_FILE:report_invented> ${CMAKE_BINARY_DIR}/screenshots)
 # It takes the time that the page needs, so nothing runs beside it.
-set_tests_properties(report_page_test PROPERTIES LABELS unit PROCESSORS 2 TIMEOUT 300
+set_tests_properties(report_page_test PROPERTIES LABELS unit PROCESSORS 2
                      SKIP_RETURN_CODE 77)

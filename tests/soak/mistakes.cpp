@@ -63,18 +63,18 @@ bool wrong_number(Arguments& x) {
 }
 
 // One row a field of each matrix.
-#define KILN_MATRIX_MISTAKES(x, X)                                                       \
-  {"dtype -1 of " #x, #x ".dtype", wrong_dtype<&kiln_gemm_desc::x, -1>},                 \
-      {"dtype 77 of " #x, #x ".dtype", wrong_dtype<&kiln_gemm_desc::x, 77>},             \
-      {"dtype 256 of " #x, #x ".dtype", wrong_dtype<&kiln_gemm_desc::x, 256>},           \
-      {"order -1 of " #x, #x ".order", wrong_order<&kiln_gemm_desc::x, -1>},             \
-      {"order 2 of " #x, #x ".order", wrong_order<&kiln_gemm_desc::x, 2>},               \
-      {"order 256 of " #x, #x ".order", wrong_order<&kiln_gemm_desc::x, 256>},           \
-      {"negative stride of " #x, "stride_" #x, wrong_stride<&kiln_gemm_desc::x, -1>},    \
-      {"huge stride of " #x, "stride_" #x, wrong_stride<&kiln_gemm_desc::x, INT64_MAX>}, \
-      {"negative ld of " #x, "ld" #x, negative_ld<&kiln_gemm_desc::x>},                  \
-      {"short ld of " #x, "ld" #x, short_ld<&kiln_gemm_desc::x, Operand::x>}, {          \
-    "huge ld of " #x, "ld" #x, huge_ld<&kiln_gemm_desc::x, Operand::x>                   \
+#define KILN_MATRIX_MISTAKES(x, X)                                                             \
+  {"dtype -1 of " #x, #x ".dtype", wrong_dtype<&kiln_gemm_desc::x, -1>},                       \
+      {"dtype 77 of " #x, #x ".dtype", wrong_dtype<&kiln_gemm_desc::x, 77>},                   \
+      {"dtype 256 of " #x, #x ".dtype", wrong_dtype<&kiln_gemm_desc::x, 256>},                 \
+      {"order -1 of " #x, #x ".order", wrong_order<&kiln_gemm_desc::x, -1>},                   \
+      {"order 2 of " #x, #x ".order", wrong_order<&kiln_gemm_desc::x, 2>},                     \
+      {"order 256 of " #x, #x ".order", wrong_order<&kiln_gemm_desc::x, 256>},                 \
+      {"negative stride of " #x, #x ".batch_stride", wrong_stride<&kiln_gemm_desc::x, -1>},    \
+      {"huge stride of " #x, #x ".batch_stride", wrong_stride<&kiln_gemm_desc::x, INT64_MAX>}, \
+      {"negative ld of " #x, #x ".ld", negative_ld<&kiln_gemm_desc::x>},                       \
+      {"short ld of " #x, #x ".ld", short_ld<&kiln_gemm_desc::x, Operand::x>}, {               \
+    "huge ld of " #x, #x ".ld", huge_ld<&kiln_gemm_desc::x, Operand::x>                        \
   }
 
 constexpr Mistake kProblemMistakes[] = {
@@ -233,7 +233,7 @@ constexpr Mistake kProblemMistakes[] = {
        x.desc.d.transposed = 1;
        return true;
      }},
-    {"batches of d that overlap", "stride_d",
+    {"batches of d that overlap", "d.batch_stride",
      [](Arguments& x) {
        x.desc.batch = 2;
        x.desc.a.batch_stride = x.desc.b.batch_stride = x.desc.c.batch_stride = 0;

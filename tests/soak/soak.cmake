@@ -1,6 +1,8 @@
 # Long-running tests, each a program: soak/soak_<name>.cpp and the files that all of them share. As
-# an ordinary test each runs for a few seconds with a fixed seed; .ci/nightly runs them for hours.
-set(kiln_soak_seconds 6)
+# an ordinary test each runs a few cases with a fixed seed; .ci/nightly runs them for hours.
+set(count_of_soak_problems 2)
+set(count_of_soak_kill 9)
+set(count_of_soak_database 5)
 set(shared call call_mistakes c_face children ledger mistakes mutate mutate_rows problem soak)
 list(TRANSFORM shared REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/soak/\\1.cpp")
 add_library(kiln_soak STATIC ${shared})
@@ -11,6 +13,6 @@ foreach(program IN LISTS programs)
   add_executable(${name} ${program})
   target_link_libraries(${name} PRIVATE kiln_soak)
   add_dependencies(${name} kiln_run_time)
-  add_test(NAME ${name} COMMAND ${name} --seconds ${kiln_soak_seconds} --seed 1)
-  set_tests_properties(${name} PROPERTIES LABELS soak TIMEOUT 600)
+  add_test(NAME ${name} COMMAND ${name} --count ${count_of_${name}} --seed 1)
+  set_tests_properties(${name} PROPERTIES LABELS soak)
 endforeach()

@@ -1,14 +1,20 @@
 // From a config to something that can be called: render, compile, load and bind in one step.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "runtime/compiler.h"
 #include "runtime/cpu/cpu.h"
+#include "support/proofs.h"
 #include "tuner/measure/bound_kernel.h"
+#include "tuner/verify/verify.h"
 
 namespace kiln::test {
 
@@ -24,6 +30,29 @@ inline Result<BoundKernel> compiled(const Gemm& gemm, const DeviceCaps& device,
   auto kernel = HostKernel::load(binary->image);
   if (!kernel) return tl::unexpected(kernel.error());
   return BoundKernel(std::move(*kernel), config, gemm, device);
+}
+
+/// `verifier`'s check of the kernel of `config`; the outcome is kept. `data` says what the verifier
+/// was made with.
+inline Verdict check_compiled(Verifier& verifier, const DeviceCaps& device, const Config& config,
+                              std::string_view data = "seed 5, full") {
+  const Gemm& gemm = verifier.gemm();
+  const auto source = render(gemm, device, config);
+  if (!source) return tl::unexpected(Failure{Failure::Kind::compile, source.error().message});
+  const std::string asked = fmt::format("{} {} {} {} {} {}", code_key(*source), text(config),
+                                        text(gemm), device.compute_units, data, host_sources());
+  const auto check = [&]() -> std::string {
+    auto kernel = compiled(gemm, device, config);
+    if (!kernel) return kernel.error().message;
+    const Verdict verdict =
+        verifier.check([&](const Operands& operands) { return kernel->run(operands); },
+                       flushed_by(gemm, device, config));
+    return verdict ? std::string() : "wrong: " + verdict.error().detail;
+  };
+  constexpr std::uint64_t kSample = 8;
+  const std::string wrong = proof(asked, check, kSample);
+  if (wrong.empty()) return {};
+  return tl::unexpected(Failure{Failure::Kind::wrong_result, wrong});
 }
 
 /// The named CPU with `threads` threads, if this machine can run its code.

@@ -42,8 +42,9 @@ struct InventedNode : KilnCommand {
   }
   /// "tune" of the list into `out` with a budget that ends after the first candidate.
   std::vector<std::string> tune(std::vector<std::string> more) const {
-    std::vector<std::string> all{"tune", "--file",   list,   "--out",
-                                 out,    "--budget", "0.01", "--json"};
+    std::vector<std::string> all{"tune", "--file", list, "--out",
+                                 // clock: spent when the first candidate is timed
+                                 out, "--budget", "0.01", "--json"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -88,7 +89,7 @@ inline bool kill_one_after(const std::string& out, std::size_t tuned) {
     const auto pids = tuning_into(out);
     if (std::filesystem::exists(out, code) && tuned_in(out).size() >= tuned && !pids.empty())
       return ::kill(pids.back(), SIGKILL) == 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // clock: how often it asks
   }
   return false;
 }

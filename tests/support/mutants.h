@@ -57,7 +57,7 @@ inline Bound bind(const Base& base) {
 }
 
 /// Why the kernel is wrong, or nothing.
-inline std::string caught(const Bound& b, const EmulatedKernel& kernel, std::uint64_t order) {
+inline std::string caught(const Bound& b, const Emulated& kernel, std::uint64_t order) {
   const Verdict verdict = verify_emulated(b.gemm, kernel, order, Effort::usual);
   return verdict ? "" : verdict.error().detail;
 }

@@ -71,7 +71,7 @@ class SlurmCluster {
   static bool until(F&& holds) {
     for (int i = 0; i < 600; ++i) {
       if (holds()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // clock: how often it asks
     }
     return false;
   }

@@ -114,8 +114,8 @@ TEST(TerminalBars, AreInReportsAndInTheProgressOfTuning) {
   const auto report = terminal({"report", "--recorded", calls});
   EXPECT_EQ(report.exit_code, 0) << report.out;
   EXPECT_THAT(report.out, HasSubstr("100.0 %  ████████████  1.00 us"));
-  const auto tuned =
-      terminal({"tune", "--shape", "fp32 N N 64 64 64", "--threads", "1", "--budget", "1"});
+  const auto tuned = terminal({"tune", "--shape", "fp32 N N 64 64 64", "--threads", "1", "--budget",
+                               "1h", "--candidates", "16"});
   EXPECT_EQ(tuned.exit_code, 0) << tuned.out;
   EXPECT_THAT(tuned.out, testing::ContainsRegex("█  best [0-9.]+ [nu]s"));
   const auto raced = terminal({"bench", "--shape", "fp32 N N 64 64 64", "--threads", "1",

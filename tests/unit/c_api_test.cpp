@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/c_values.h"
 #include "kiln/engine.hpp"
 #include "kiln/kiln.h"
 #include "support/temp_dir.h"
@@ -114,6 +115,51 @@ TEST(CApi, ComputesAListWithScalesAndAGate) {
   EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_BAD_INPUT);
   EXPECT_TRUE(std::string(kiln_last_error()).starts_with("list[1].scale_b = null"));
   kiln_close(engine);
+}
+
+TEST(CApi, ErrorsNameTheFieldsOfItsHeader) {
+  TempDir dir;
+  kiln_options options;
+  kiln_options_init(&options);
+  const std::string file = (dir / "kiln.db").string();
+  options.database = file.c_str();
+  kiln_engine* engine = nullptr;
+  ASSERT_EQ(kiln_open(&options, &engine), KILN_OK) << kiln_last_error();
+  kiln_operands operands;
+  kiln_operands_init(&operands);
+  const auto refuses = [&](const std::string& words, const auto& spoil) {
+    kiln_gemm_desc desc;
+    kiln_gemm_desc_init(&desc, 8, 8, 8, KILN_FP32);
+    spoil(desc);
+    EXPECT_NE(kiln_gemm(engine, &desc, &operands), KILN_OK);
+    const std::string message = kiln_last_error();
+    EXPECT_TRUE(message.starts_with(words)) << message;
+    for (const char* of_cpp : {"lda", "ldb", "ldc", "ldd", "stride_", "epilogue."})
+      EXPECT_EQ(message.find(of_cpp), std::string::npos) << message;
+  };
+  refuses("a.ld = 1:", [](kiln_gemm_desc& x) { x.a.ld = 1; });
+  refuses("b.ld = -1:", [](kiln_gemm_desc& x) { x.b.ld = -1; });
+  refuses("c.ld = 1:", [](kiln_gemm_desc& x) { x.c.ld = 1; });
+  refuses("d.ld = 7:", [](kiln_gemm_desc& x) { x.d.ld = 7; });
+  refuses("a.batch_stride = -1:", [](kiln_gemm_desc& x) { x.a.batch_stride = -1; });
+  refuses("b.batch_stride = -1:", [](kiln_gemm_desc& x) { x.b.batch_stride = -1; });
+  refuses("d.batch_stride = 1:", [](kiln_gemm_desc& x) { x.batch = 2, x.d.batch_stride = 1; });
+  refuses("bias_as_d = true: bias = none", [](kiln_gemm_desc& x) { x.bias_as_d = 1; });
+  refuses("gate_order = ", [](kiln_gemm_desc& x) { x.gate_order = KILN_GATE_INTERLEAVED; });
+  refuses("gate = silu: activation = relu", [](kiln_gemm_desc& x) {
+    x.gate = KILN_GATE_SILU;
+    x.activation = KILN_RELU;
+  });
+  kiln_close(engine);
+}
+
+TEST(CApi, TheWordsOfAProblemAsTextAndOfListEntriesStay) {
+  EXPECT_EQ(in_words_of_c("lda = 1: fp32 N N 8 8 8 lda=9 stride_b=70 epilogue=relu"),
+            "a.ld = 1: fp32 N N 8 8 8 lda=9 stride_b=70 epilogue=relu");
+  EXPECT_EQ(in_words_of_c("list[3].lda = 1: must be 0 (tight) or at least 8"),
+            "list[3].lda = 1: must be 0 (tight) or at least 8");
+  EXPECT_EQ(in_words_of_c("ldda, xlda: no, epilogue.bias. ldb"), "ldda, xlda: no, bias. b.ld");
+  EXPECT_EQ(in_words_of_c(""), "");
 }
 
 /// By field: every enumerator of every struct, below and above its range and beyond a byte.

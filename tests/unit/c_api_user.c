@@ -108,7 +108,7 @@ static int mistakes(kiln_engine* engine, kiln_gemm_desc* desc) {
   wrong = *desc;
   wrong.a.ld = 1;
   EXPECT(kiln_gemm(engine, &wrong, &operands) == KILN_BAD_INPUT);
-  EXPECT(strstr(kiln_last_error(), "lda = 1") != NULL);
+  EXPECT(strstr(kiln_last_error(), "a.ld = 1") != NULL);
   wrong = *desc;
   memset(&wrong.a.dtype, 0x7f, sizeof wrong.a.dtype);
   EXPECT(kiln_gemm(engine, &wrong, &operands) == KILN_BAD_INPUT);

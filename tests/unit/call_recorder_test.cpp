@@ -15,7 +15,9 @@
 
 #include "engine/engine_impl.h"
 #include "kiln/kiln.h"
+#include "kiln/log.hpp"
 #include "support/child.h"
+#include "support/eventually.h"
 #include "support/fake_bench.h"
 #include "support/temp_dir.h"
 
@@ -112,6 +114,35 @@ TEST(CallRecorder, CountsEveryCallOfEveryThread) {
   EXPECT_LE(row.timed_calls, row.calls);
   EXPECT_EQ(program.read(plain(3)).calls, 5);
   EXPECT_EQ(program.rows(), 2u);
+}
+
+TEST(CallRecorder, BehindTheMostProblemsOthersShareACounterAndOneWarning) {
+  const TempDir dir;
+  std::vector<std::string> warnings;
+  set_log([&](LogLevel, std::string_view message) { warnings.emplace_back(message); });
+  const auto opened = CallRecorder::open(dir / "calls", cpu_caps_named("avx512").value());
+  ASSERT_TRUE(opened);
+  CallRecorder& recorder = **opened;
+  const auto counter = [&](std::size_t m) -> CallCounter& {
+    return recorder.counter(Gemm::row_major(static_cast<std::int64_t>(m), 1, 1), 1);
+  };
+  constexpr std::size_t kMost = CallRecorder::kMostProblems;
+  for (std::size_t m = 1; m <= kMost; ++m) CallCounter::add(counter(m).shard());
+  EXPECT_TRUE(warnings.empty());
+  CallCounter& others = counter(kMost + 1);
+  EXPECT_EQ(&counter(kMost + 2), &others);
+  EXPECT_NE(&counter(kMost), &others) << "what is counted goes on being counted";
+  for (int i = 0; i < 5; ++i) CallCounter::add(others.shard());
+  CallCounter::add(counter(7).shard());
+  EXPECT_EQ(recorder.counts().size(), kMost);
+  recorder.flush();
+  set_log({});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0], testing::HasSubstr("calls of others are not recorded"));
+  const auto rows = read_calls(dir / "calls");
+  ASSERT_TRUE(rows) << rows.error().message;
+  EXPECT_EQ(rows->size(), kMost);
+  for (const RecordedCalls& row : *rows) EXPECT_EQ(row.calls, row.gemm.m == 7 ? 2 : 1);
 }
 
 TEST(CallRecorder, CallsThatFailOrComputeNothingAreNotCounted) {
@@ -258,8 +289,9 @@ TEST(CallRecorder, AForkCountsOnceAndFlushesByItself) {
   });
   const pid_t leaves = test::start_child([&] {
     program.call(plain(2), 1000);
-    std::this_thread::sleep_for(milliseconds(1000));
-    return true;  // by _exit(): only its thread has flushed
+    // It ends by _exit(): its thread alone has flushed.
+    test::eventually([&] { return program.read(plain(2)).calls >= 1000; });
+    return true;
   });
   program.call(plain(2), 1);
   EXPECT_TRUE(test::wait_for(flushes));
@@ -301,8 +333,7 @@ TEST(CallRecorder, AKilledProcessLosesWhatWasNotFlushed) {
 TEST(CallRecorder, IsFlushedWhileTheProgramRuns) {
   Recording program;
   program.call(plain(2), 50);
-  for (int tries = 0; tries < 100 && program.read(plain(2)).calls < 50; ++tries)
-    std::this_thread::sleep_for(milliseconds(50));
+  test::eventually([&] { return program.read(plain(2)).calls >= 50; });
   EXPECT_EQ(program.read(plain(2)).calls, 50);
 }
 

@@ -3,20 +3,26 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <atomic>
 #include <thread>
 
 #include "generator/problem/device_caps.h"
+#include "support/eventually.h"
 
 namespace kiln::candidate_code_test {
 
-/// Takes its time, and makes nothing that runs.
+/// Takes until who waits was told a second time that nothing more is done, and makes nothing that
+/// runs.
 class SlowCompiler final : public Compiler {
  public:
   Result<Binary> compile(const Source&) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    test::eventually([&] { return ticked.load(); });
     return Binary{};
   }
+  SlowCompiler() = default;
+  /// Or at once.
+  explicit SlowCompiler(bool at_once) : ticked(at_once) {}
+  std::atomic<bool> ticked{false};
   Result<std::string> assembly(const Source&) override { return std::string(); }
   std::string version() const override { return "slow"; }
 };
@@ -43,6 +49,7 @@ TEST(CandidateCode, TellsHowManyAreDoneAndTicksMeanwhile) {
   ASSERT_GE(configs.size(), 2u);
   code.compile(configs, [&](std::size_t done, std::size_t total) {
     EXPECT_EQ(std::this_thread::get_id(), me);
+    if (!told.empty() && told.back().done == done) compiler.ticked = true;
     told.push_back({done, total});
   });
   ASSERT_FALSE(told.empty());
@@ -62,7 +69,7 @@ TEST(CandidateCode, TellsHowManyAreDoneAndTicksMeanwhile) {
 TEST(CandidateCode, WhatTheToldFunctionThrowsEndsTheWaitAlone) {
   const Gemm gemm = Gemm::row_major(48, 64, 32);
   const DeviceCaps device = caps_named("avx2").value();
-  SlowCompiler compiler;
+  SlowCompiler compiler(true);
   SearchInput input{.gemm = gemm, .device = device};
   CandidateCode code(input, compiler);
   const auto configs = some_configs(gemm, device);
@@ -76,7 +83,7 @@ TEST(CandidateCode, WhatTheToldFunctionThrowsEndsTheWaitAlone) {
 TEST(CandidateCode, OfAGpuTheFirstOneIsWaitedFor) {
   const Gemm gemm = Gemm::row_major(64, 64, 64);
   const DeviceCaps device = caps_named("sm_90a").value();
-  SlowCompiler compiler;
+  SlowCompiler compiler(true);
   SearchInput input{.gemm = gemm, .device = device};
   CandidateCode code(input, compiler);
   const auto configs = some_configs(gemm, device);

@@ -66,7 +66,7 @@ TEST(CliDevices, SaysWhatFormatTheMatrixInstructionsRead) {
        {std::vector<std::string>{"compile", "--device", "gfx942", "--sample", "1"},
         {"verify", "--device", "emu:gfx942", "--threads", "2", "--random", "1"},
         {"explain", "--device", "gfx942"},
-        {"tune", "--device", "gfx942", "--offline", "--budget", "0.01"}}) {
+        {"tune", "--device", "gfx942", "--offline", "--budget", "0.01"}}) {  // clock: refused
     const auto said = [&](const std::string& shape) {
       auto arguments = command;
       arguments.insert(arguments.end(), {"--shape", shape});
@@ -80,6 +80,7 @@ TEST(CliDevices, SaysWhatFormatTheMatrixInstructionsRead) {
 TEST(CliOffline, PredictsListsExplainsAndShows) {
   const KilnCommand kiln;
   const CommandResult tuned = kiln(
+      // clock: one candidate at least is compiled
       {"tune", "--offline", "--device", "gfx942", "--shape", kShape, "--budget", "2", "--json"});
   ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
   const json row = tuned.json().at(0);

@@ -49,7 +49,7 @@ TEST(CliCompletion, BashOffersCommandsOptionsAndValues) {
   EXPECT_THAT(in_bash(kiln, "kiln tu"), testing::ElementsAre("tune"));
   EXPECT_THAT(in_bash(kiln, "kiln "), AllOf(Contains("tune"), Contains("sweep"), Contains("db")));
   EXPECT_THAT(in_bash(kiln, "kiln db "), AllOf(Contains("list"), Not(Contains("tune"))));
-  EXPECT_THAT(in_bash(kiln, "kiln tune --bud"), testing::ElementsAre("--budget"));
+  EXPECT_THAT(in_bash(kiln, "kiln tune --bud"), testing::ElementsAre("--budget"));  // clock: a word
   EXPECT_THAT(in_bash(kiln, "kiln db list --w"), testing::ElementsAre("--wide"));
   EXPECT_THAT(in_bash(kiln, "kiln compile --device avx51"),
               AllOf(Contains("avx512"), Not(Contains("avx2"))));

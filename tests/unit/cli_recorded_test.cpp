@@ -60,7 +60,7 @@ TEST(CliRecorded, ReportSaysWhatTuningWouldGainAndTuneDoesIt) {
   EXPECT_EQ(rows[2]["summary"]["untuned"], 2);
   EXPECT_EQ(rows[2]["summary"]["other_devices"], 1);
 
-  const CommandResult tuned = recorded({"tune", "--budget", "1", "--json"});
+  const CommandResult tuned = recorded({"tune", "--budget", "1h", "--candidates", "12", "--json"});
   EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
   auto winners = tuned.json();
   ASSERT_EQ(winners.size(), 3u);
@@ -74,7 +74,7 @@ TEST(CliRecorded, ReportSaysWhatTuningWouldGainAndTuneDoesIt) {
   EXPECT_EQ(rows[0]["stored_ns"], winners[0]["median_ns"]);
   EXPECT_EQ(rows[0]["gain"], 0);
   EXPECT_EQ(rows[2]["summary"]["tuned_share"], 1);
-  const auto again = recorded({"tune", "--budget", "1", "--json"}).json();
+  const auto again = recorded({"tune", "--budget", "1h", "--candidates", "12", "--json"}).json();
   EXPECT_EQ(again.back()["summary"]["already_tuned"], 2);
   EXPECT_THAT(recorded({"report"}).out,
               AllOf(HasSubstr("190 calls of 2 problems"), HasSubstr("100.0 % of the time is tuned"),
@@ -83,9 +83,12 @@ TEST(CliRecorded, ReportSaysWhatTuningWouldGainAndTuneDoesIt) {
 
 TEST(CliRecorded, TuneTakesUntunedShapesFirst) {
   const Recorded recorded;
-  ASSERT_EQ(recorded.kiln({"tune", "--shape", kBig, "--threads", "1", "--budget", "1"}).exit_code,
-            0);
-  const auto rows = recorded({"tune", "--budget", "1", "--json"}).json();
+  ASSERT_EQ(
+      recorded
+          .kiln({"tune", "--shape", kBig, "--threads", "1", "--budget", "1h", "--candidates", "12"})
+          .exit_code,
+      0);
+  const auto rows = recorded({"tune", "--budget", "1h", "--candidates", "12", "--json"}).json();
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["shape"], kSmall);
   EXPECT_EQ(rows[1]["shape"], kBig);
@@ -98,7 +101,10 @@ TEST(CliRecorded, CommandsRecordTheirCallsAndTuningNone) {
   KilnCommand kiln;
   const std::string file = (kiln.folder / "calls").string();
   kiln.environment["KILN_RECORD"] = file;
-  ASSERT_EQ(kiln({"tune", "--shape", kSmall, "--threads", "1", "--budget", "1"}).exit_code, 0);
+  ASSERT_EQ(
+      kiln({"tune", "--shape", kSmall, "--threads", "1", "--budget", "1h", "--candidates", "12"})
+          .exit_code,
+      0);
   EXPECT_TRUE(read_calls(file).value().empty());
   ASSERT_EQ(kiln({"bench", "--shape", kSmall, "--threads", "1"}).exit_code, 0);
   const auto rows = read_calls(file).value();

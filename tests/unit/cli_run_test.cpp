@@ -119,7 +119,7 @@ TEST(CliVerify, FailurePrintsACommandThatRepeatsIt) {
   EXPECT_EQ(broken.exit_code, 1);
   const auto rows = broken.json();
   ASSERT_GE(rows.size(), 2u);
-  EXPECT_EQ(rows[0]["kind"], "crashed");
+  EXPECT_EQ(rows[0]["kind"], "resources");
   const std::string repeat = rows[0]["repeat"];
   EXPECT_EQ(repeat, "kiln verify --device portable --threads 1 --shape \"" +
                         rows[0]["shape"].get<std::string>() + "\" --config \"" +
@@ -142,7 +142,7 @@ TEST(CliDeterminism, IsTunedExplainedAndRefused) {
     more.insert(more.end(), of_class.begin(), of_class.end());
     return kiln(more);
   };
-  EXPECT_EQ(run("tune", {"--budget", "0.5"}).exit_code, 0);
+  EXPECT_EQ(run("tune", {"--budget", "1h", "--candidates", "8"}).exit_code, 0);
   const CommandResult story = run("explain");
   EXPECT_THAT(story.out, AllOf(HasSubstr("match:     exact"),
                                HasSubstr("class:     batch_invariant, sums: ")));
@@ -164,7 +164,8 @@ TEST(CliTune, AWinnerThatCannotBeStoredIsSaidAndIsNoSuccess) {
   KilnCommand kiln;
   kiln.environment["KILN_DB"] = "";
   kiln.environment["XDG_CACHE_HOME"] = "/proc/none";
-  const std::vector<std::string> tune{"tune", "--shape", kShape, "--budget", "0.5"};
+  const std::vector<std::string> tune{"tune", "--shape",      kShape, "--budget",
+                                      "1h",   "--candidates", "8"};
   const CommandResult plain = kiln(tune);
   EXPECT_EQ(plain.exit_code, 3) << plain.err;
   EXPECT_THAT(plain.out, AllOf(HasSubstr("  warning: not stored: the winner for "),
@@ -181,13 +182,34 @@ TEST(CliTune, AWinnerThatCannotBeStoredIsSaidAndIsNoSuccess) {
   EXPECT_EQ(rows[1]["summary"]["not_stored"], 1);
 }
 
+TEST(CliTune, MemoryThatWasAskedForIsASuccess) {
+  KilnCommand kiln;
+  const std::vector<std::string> tune{"tune", "--shape",      kShape, "--budget",
+                                      "1h",   "--candidates", "8",    "--json"};
+  const auto expect_done = [&](const std::vector<std::string>& words) {
+    const CommandResult result = kiln(words);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    const auto rows = result.json();
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0]["stored"], true);
+    EXPECT_THAT(rows[0].dump() + result.err, testing::Not(HasSubstr("no file could be opened")));
+  };
+  kiln.environment["KILN_DB"] = ":memory:";
+  expect_done(tune);
+  kiln.environment["KILN_DB"] = (kiln.folder / "kiln.db").string();
+  auto words = tune;
+  words.insert(words.end(), {"--db", ":memory:"});
+  expect_done(words);
+  EXPECT_FALSE(std::filesystem::exists(kiln.folder / "kiln.db"));
+}
+
 /// One database tuned once, read by the tests below.
 class CliDatabase : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     kiln_ = new KilnCommand;
-    tuned_ = new CommandResult((*kiln_)(
-        {"tune", "--shape", kShape, "--threads", "1", "--budget", "0.5", "--seed", "2", "--json"}));
+    tuned_ = new CommandResult((*kiln_)({"tune", "--shape", kShape, "--threads", "1", "--budget",
+                                         "1h", "--candidates", "16", "--seed", "2", "--json"}));
   }
   static void TearDownTestSuite() {
     delete tuned_;
@@ -216,8 +238,9 @@ TEST_F(CliDatabase, TuneReportsTheWinner) {
 }
 
 TEST_F(CliDatabase, TunedShapeIsNotTunedAgain) {
-  const auto rows =
-      (*kiln_)({"tune", "--shape", kShape, "--threads", "1", "--budget", "0.5", "--json"}).json();
+  const auto rows = (*kiln_)({"tune", "--shape", kShape, "--threads", "1", "--budget", "1h",
+                              "--candidates", "16", "--json"})
+                        .json();
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_TRUE(rows[0]["already_tuned"].get<bool>());
   EXPECT_EQ(rows[0]["config"], tuned_->json()[0]["config"]);

@@ -135,10 +135,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Misuse{{"tune", "--shpae", kShape}, 2, "--shpae"}, Misuse{{"conquer"}, 2, "conquer"},
         Misuse{{"db"}, 2, "subcommand"}, Misuse{{"tune"}, 2, "give --shape, --file or --layers"},
-        Misuse{{"tune", "--shape", kShape, "--budget", "soon"}, 2, "budget"},
+        Misuse{{"tune", "--shape", kShape, "--budget", "soon"}, 2, "budget"},  // clock: refused
         Misuse{{"tune", "--shape", kShape, "--budget", "-1"}, 2, "budget"},
         Misuse{{"tune", "--shape", kShape, "--budget", "nan"}, 2, "budget"},
         Misuse{{"tune", "--shape", kShape, "--budget", "5 parsecs"}, 2, "5 parsecs: must be"},
+        // clock: refused
         Misuse{{"tune", "--shape", kShape, "--budget", "2d"}, 2, "2d: must be 0.01 to 86400"},
         Misuse{{"tnue"}, 2, "command = \"tnue\": there is no such command; did you mean \"tune\"?"},
         Misuse{{"db", "lits"}, 2, "command = \"lits\": there is no such command; did you mean"},

@@ -107,6 +107,7 @@ TEST(Processes, AKilledWriterLeavesItSound) {
       for (int who = 1;; ++who) write_and_read(dir / "kiln.db", who);
       return true;
     });
+    // clock: any moment will do
     std::this_thread::sleep_for(std::chrono::milliseconds(60 + 40 * round));
     ::kill(child, SIGKILL);
     EXPECT_FALSE(test::wait_for(child));

@@ -14,6 +14,7 @@
 
 #include "cache/printable.h"
 #include "support/child.h"
+#include "support/eventually.h"
 #include "support/opened_engine.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -32,7 +33,7 @@ using testing::HasSubstr;
 /// FIFO could wait for ever.
 void expect_refused(const std::filesystem::path& path, const std::string& what) {
   EXPECT_TRUE(test::in_child([&] {
-    ::alarm(20);
+    test::end_when_hung();
     const auto own = Store::open({.database = path});
     const auto shipped = Store::open({.database = {}, .shipped = {path}});
     const auto imported = open_store({})->import_from(path);
@@ -76,7 +77,7 @@ TEST(DatabasePath, ALinkOrALogThatIsNoRegularFileIsRefusedToo) {
   std::filesystem::create_symlink(dir / "fifo", dir / "link");
   const auto refused = [](const std::filesystem::path& path) {
     return test::in_child([&] {
-      ::alarm(20);
+      test::end_when_hung();
       const auto opened = Store::open({.database = path});
       return !opened && opened.error().message.find("a FIFO") != std::string::npos;
     });

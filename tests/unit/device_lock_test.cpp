@@ -20,6 +20,8 @@ namespace kiln::device_lock_test {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
+constexpr auto kPatience = 24h;  // where the lock comes at once, or when another lets go
+
 /// A device that no other test on this machine tunes.
 std::string own_device(const std::string& name) { return name + std::to_string(::getpid()); }
 
@@ -36,7 +38,7 @@ TEST(DeviceLock, IsHeldByOneAndNamesItsHolder) {
   TempDir dir;
   ::setenv("KILN_LOCK_DIR", dir.path().c_str(), 1);
   {
-    auto first = DeviceLock::acquire("cpu", 1s);
+    auto first = DeviceLock::acquire("cpu", kPatience);
     ASSERT_TRUE(first) << first.error().message;
     std::string message;
     const auto second =
@@ -46,9 +48,9 @@ TEST(DeviceLock, IsHeldByOneAndNamesItsHolder) {
     const std::string holder = "pid " + std::to_string(::getpid());
     EXPECT_THAT(second.error().message, HasSubstr(holder));
     EXPECT_THAT(message, HasSubstr(holder));
-    EXPECT_TRUE(DeviceLock::acquire("cuda:0", 1s)) << "another device";
+    EXPECT_TRUE(DeviceLock::acquire("cuda:0", kPatience)) << "another device";
   }
-  EXPECT_TRUE(DeviceLock::acquire("cpu", 1s)) << "released";
+  EXPECT_TRUE(DeviceLock::acquire("cpu", kPatience)) << "released";
   ::unsetenv("KILN_LOCK_DIR");
 }
 
@@ -59,7 +61,7 @@ TEST(DeviceLock, IsOneForAllSessionsAndUsersOfTheMachine) {
   ::setenv("XDG_RUNTIME_DIR", one.path().c_str(), 1);
   const auto path = DeviceLock::path_of(device);
   {
-    const auto held = DeviceLock::acquire(device, 1s);
+    const auto held = DeviceLock::acquire(device, kPatience);
     ASSERT_TRUE(held) << held.error().message;
     EXPECT_FALSE(child_gets(device, two.path().string())) << "another session";
     if (::geteuid() == 0) {
@@ -85,7 +87,7 @@ TEST(DeviceLock, AFileMadeUnderAnyUmaskLocksForAll) {
   struct stat info {};
   ASSERT_EQ(::stat(DeviceLock::path_of(device).c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0444u);
-  const auto held = DeviceLock::acquire(device, 1s);
+  const auto held = DeviceLock::acquire(device, kPatience);
   ASSERT_TRUE(held) << held.error().message;
   EXPECT_FALSE(child_gets(device, "/nowhere", other));
   std::filesystem::remove(DeviceLock::path_of(device));
@@ -99,14 +101,14 @@ TEST(DeviceLock, TakesNothingButARegularFileOfThatName) {
   ASSERT_EQ(::mkfifo((dir / "kiln-fifo.lock").c_str(), 0666), 0);
   std::filesystem::create_directory(dir / "kiln-folder.lock");
   for (const char* device : {"link", "fifo", "folder"}) {
-    const auto lock = DeviceLock::acquire(device, 1s);
+    const auto lock = DeviceLock::acquire(device, kPatience);
     ASSERT_FALSE(lock) << device;
     EXPECT_EQ(lock.error().code, ErrorCode::device);
     EXPECT_THAT(lock.error().message, HasSubstr(std::string("kiln-") + device + ".lock"));
     EXPECT_THAT(lock.error().message, HasSubstr("uid " + std::to_string(::geteuid())));
   }
   ::setenv("KILN_LOCK_DIR", (dir / "absent").c_str(), 1);
-  EXPECT_THAT(DeviceLock::acquire("cpu", 1s).error().message, HasSubstr("absent"));
+  EXPECT_THAT(DeviceLock::acquire("cpu", kPatience).error().message, HasSubstr("absent"));
   ::unsetenv("KILN_LOCK_DIR");
 }
 
@@ -115,7 +117,7 @@ TEST(DeviceLock, WritesNothingToAFileThatOthersMade) {
   ::setenv("KILN_LOCK_DIR", dir.path().c_str(), 1);
   std::ofstream(dir / "kiln-cpu.lock") << "theirs \033[2J";
   {
-    const auto held = DeviceLock::acquire("cpu", 1s);
+    const auto held = DeviceLock::acquire("cpu", kPatience);
     ASSERT_TRUE(held) << held.error().message;
     const auto second = DeviceLock::acquire("cpu", 1ms);
     EXPECT_THAT(second.error().message, testing::Not(HasSubstr("theirs")));
@@ -131,9 +133,9 @@ TEST(DeviceLock, IsThatOfTheFileWithTheName) {
   TempDir dir;
   ::setenv("KILN_LOCK_DIR", dir.path().c_str(), 1);
   const auto path = DeviceLock::path_of("cpu");
-  std::optional<Result<DeviceLock>> first(DeviceLock::acquire("cpu", 1s));
+  std::optional<Result<DeviceLock>> first(DeviceLock::acquire("cpu", kPatience));
   ASSERT_TRUE(*first);
-  const auto waited = DeviceLock::acquire("cpu", 2s, [&](const std::string&) {
+  const auto waited = DeviceLock::acquire("cpu", kPatience, [&](const std::string&) {
     std::filesystem::remove(path);
     std::ofstream(path) << "";
     first.reset();

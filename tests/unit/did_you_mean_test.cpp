@@ -7,6 +7,7 @@
 
 namespace kiln::did_you_mean_test {
 
+// clock: a word
 constexpr std::array<std::string_view, 5> kWords{"tune", "bench", "explain", "--budget", "N"};
 
 TEST(DidYouMean, OneEditInThreeLetters) {
@@ -15,7 +16,7 @@ TEST(DidYouMean, OneEditInThreeLetters) {
   EXPECT_EQ(nearest_word("bbench", kWords), "bench");  // one more
   EXPECT_EQ(nearest_word("Bench", kWords), "bench");
   EXPECT_EQ(nearest_word("explian", kWords), "explain");
-  EXPECT_EQ(nearest_word("--buget", kWords), "--budget");
+  EXPECT_EQ(nearest_word("--buget", kWords), "--budget");  // clock: a word
   EXPECT_EQ(nearest_word("tame", kWords), "");
   EXPECT_EQ(nearest_word("conquer", kWords), "");
   EXPECT_EQ(nearest_word("", kWords), "");

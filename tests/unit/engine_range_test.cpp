@@ -20,6 +20,7 @@ using test::Opened;
 using test::why;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const Gemm kGemm = Gemm::row_major(1, 64, 48);
 GemmRange range() { return kGemm.with_m(40, 100); }
@@ -141,6 +142,23 @@ TEST(EngineRanges, WithoutADatabaseThatCanBeWrittenNothingIsSearched) {
   EXPECT_FALSE(asked);
 }
 
+// No family of CPUs computes fp8: as tune() of one size says, and without the advice to tune its
+// sizes one by one.
+TEST(EngineRanges, OfAProblemThatNoFamilyComputesIsUnsupported) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(8, 8, 8, fp8_e4m3);
+  const auto one = kiln->tune(gemm);
+  ASSERT_FALSE(one);
+  EXPECT_EQ(one.error().code, ErrorCode::unsupported);
+  for (const GemmRange& all : {gemm.with_m(4, 12), gemm.with_n(4, 12), gemm.with_k(4, 12)}) {
+    const auto report = kiln->tune(all);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::unsupported) << report.error().message;
+    EXPECT_THAT(report.error().message, HasSubstr(text(all)));
+    EXPECT_THAT(report.error().message, Not(HasSubstr("one by one")));
+  }
+}
+
 TEST(EngineRanges, TheTableServesLaterProcessesWithoutACompiler) {
   Opened kiln;
   const GemmRange narrow = kGemm.with_n(48, 64);
@@ -187,6 +205,7 @@ TEST(EngineRanges, BadInputNamesItsField) {
   const auto reversed = kiln->tune(kGemm.with_m(9, 3));
   ASSERT_FALSE(reversed);
   EXPECT_THAT(reversed.error().message, HasSubstr("m = 9..3: the range is reversed"));
+  // clock: refused
   const auto budget = kiln->tune(range(), {.budget = std::chrono::duration<double>(-1)});
   ASSERT_FALSE(budget);
   EXPECT_THAT(budget.error().message, HasSubstr("budget = -1"));

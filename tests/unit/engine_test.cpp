@@ -10,6 +10,7 @@
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
+#include "support/eventually.h"
 #include "support/naive_gemm.h"
 #include "support/opened_engine.h"
 
@@ -159,9 +160,7 @@ TEST(Engine, BackgroundTuningReplacesThePlan) {
   Opened kiln(Policy::tune_in_background);
   const Gemm gemm = Gemm::row_major(24, 40, 16);
   EXPECT_EQ(kiln->plan(gemm)->match(), Match::model);
-  for (int i = 0; i < 500 && kiln->plan(gemm)->match() != Match::exact; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  test::eventually([&] { return kiln->plan(gemm)->match() == Match::exact; });
   EXPECT_TRUE(check(*kiln.engine, gemm));
 }
 
@@ -203,6 +202,7 @@ TEST(Engine, BadProblemsAreNamed) {
   EXPECT_THAT(threads.error().message, HasSubstr("threads = 100000"));
   EXPECT_THAT(kiln->gemm(Gemm::row_major(1, 1, 1), {.threads = -2}).error().message,
               HasSubstr("threads = -2"));
+  // clock: refused
   EXPECT_THAT(kiln->tune(Gemm::row_major(1, 1, 1), {.budget = std::chrono::duration<double>(-1)})
                   .error()
                   .message,
@@ -242,6 +242,9 @@ TEST(Engine, NullAndOverlappingOperandsAreNamed) {
   refuses([&](Operands& o) { o.c = m + 49; }, "c = 0x");
   refuses([&](Operands& o) { o.bias = m + 60; }, "bias = 0x");
   refuses([&](Operands& o) { o.residual = o.d; }, "residual = 0x");
+  // Only of matrices, which could be D, it is said that C alone may be.
+  refuses([&](Operands& o) { o.a = o.d; }, "only c may be d, laid out alike");
+  refuses([&](Operands& o) { o.bias = o.d; }, ", which is written");
   Operands in_place = good;
   in_place.c = in_place.d;
   EXPECT_TRUE(kiln->gemm(gemm, in_place));

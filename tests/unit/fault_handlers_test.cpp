@@ -38,7 +38,7 @@ TEST(FaultHandlers, OneSideAtATimeManyOfOneSide) {
     for (int i = 0; i < 300; ++i) {
       const FaultHandlers turn(side);
       if (++mine > 1) ++together;
-      std::this_thread::sleep_for(20us);
+      std::this_thread::sleep_for(20us);  // clock: only so that others come between
       mixed += other.load() > 0;
       --mine;
     }
@@ -55,8 +55,10 @@ TEST(FaultHandlers, OneSideAtATimeManyOfOneSide) {
 TEST(FaultHandlers, ASideThatWaitsGoesBeforeNewcomersOfTheOther) {
   auto first = std::make_unique<FaultHandlers>(FaultSide::compiler);
   auto emulator = std::async(std::launch::async, [] { FaultHandlers turn(FaultSide::emulator); });
+  // clock: what must not happen, does not happen later either
   EXPECT_EQ(emulator.wait_for(100ms), std::future_status::timeout);
   auto late = std::async(std::launch::async, [] { FaultHandlers turn(FaultSide::compiler); });
+  // clock: what must not happen, does not happen later either
   EXPECT_EQ(late.wait_for(100ms), std::future_status::timeout);
   first.reset();
   emulator.get();

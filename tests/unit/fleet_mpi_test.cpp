@@ -117,6 +117,7 @@ TEST(FleetMpi, TheLibraryIsThatOfTheLauncher) {
   node.launcher = {"mpiexec.hydra", "-n", "2"};
   node.write_list(2);
   const CommandResult result = node({"tune", "--mpi", "--file", node.list, "--out", node.out,
+                                     // clock: spent when the first candidate is timed
                                      "--budget", "0.01", "--device", "hip:local"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,

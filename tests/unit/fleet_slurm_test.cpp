@@ -35,6 +35,7 @@ struct SlurmNode : InventedNode {
   }
   CommandResult run_array(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words{
+        // clock: an option that is passed on
         "fleet",  "slurm",          "--file", list,     "--out", out,       "--budget",
         "0.01",   "--device",       "hip",    "--gpus", "1",     "--tasks", std::to_string(kTasks),
         "--kiln", command.string(), "--json"};

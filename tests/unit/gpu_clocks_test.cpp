@@ -198,6 +198,7 @@ TEST(GpuRace, ACardThatNeverSettlesFinishes) {
 }
 
 TEST(GpuRace, TuningTellsItsConditions) {
+  // clock: spent or not, there is a winner
   const test::CommandResult result = kiln_with("1980,1980,1980,600", {"tune", "--budget", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.json().at(0)["conditions"].get<std::string>(),

@@ -64,6 +64,26 @@ TEST(Groups, ShareRowsOrHaveTheirOwn) {
   EXPECT_EQ(masked.flops(), 3 * 2.0 * 40 * 6 * 8);
 }
 
+// As docs/guide.md says: what belongs to rows of a shared A or D is there once, what belongs to B
+// once for each group.
+TEST(Groups, OfRowsHaveOneTensorScaleOfAAndDAndOneOfEachB) {
+  const Gemm one = Gemm::row_major(40, 6, 8, s8)
+                       .scaled(Scale::tensor)
+                       .with_zero_points_of_a(Scale::tensor)
+                       .quantised(s8, Scale::tensor);
+  for (const Grouping how : {Grouping::rows, Grouping::masked}) {
+    const Gemm g = one.grouped(3, how);
+    EXPECT_EQ(refusal(g), "");
+    for (const Operand which : {Operand::scale_a, Operand::scale_d, Operand::zero_a})
+      EXPECT_EQ(span(g, which), how == Grouping::rows ? 1 : 3) << name(which);
+    EXPECT_EQ(span(g, Operand::scale_b), 3);
+  }
+  Gemm of_k = one.grouped(3, Grouping::k);
+  of_k.zero_a = Scale::none;
+  for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::scale_d})
+    EXPECT_EQ(span(of_k, which), 3) << name(which);
+}
+
 TEST(Groups, OfKShareAAndB) {
   const Gemm g = parse_gemm("bf16 T N 40 6 80 groups=3 grouped=k epilogue=bias_row").value();
   EXPECT_EQ(text(g), "bf16 T N 40 6 80 groups=3 grouped=k epilogue=bias_row");

@@ -1,16 +1,23 @@
 // Generated HIP kernels through the compilers: what is made, what it needs, how failures look. No
 // GPU.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "generator/families/hip/mfma/sizes.h"
+#include "generator/render/code_key.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/isa_counts.h"
 #include "support/hip.h"
 #include "support/host_compiler.h"
+#include "support/proofs.h"
 
 namespace kiln::hip::hip_compile_test {
 
@@ -33,6 +40,49 @@ Source rendered(const Gemm& gemm, const DeviceCaps& device, const Config& config
   return source.value_or(Source{});
 }
 
+/// What is wrong with a compiled kernel.
+class Complaints {
+ public:
+  template <typename... T>
+  void add(fmt::format_string<T...> what, T&&... values) {
+    text_ += fmt::format(what, std::forward<T>(values)...) + "; ";
+  }
+  template <typename... T>
+  void check(bool right, fmt::format_string<T...> what, T&&... values) {
+    if (!right) add(what, std::forward<T>(values)...);
+  }
+  void check_resources(const ResourceReport& needs) {
+    check(needs.spills == 0 && needs.stack_bytes == 0, "{} bytes spilled, {} bytes of stack",
+          needs.spills, needs.stack_bytes);
+  }
+  /// The loop of products: nothing spilled, fewer than `most` other instructions for each, and
+  /// `instruction` somewhere in the code.
+  void check_main_loop(const Source& source, double most, std::string_view instruction) {
+    const auto assembly = clang().assembly(source);
+    if (!assembly) return add("{}", assembly.error().message);
+    check(assembly->find(instruction) != std::string::npos, "no {}", instruction);
+    const auto loops = count_loops(*assembly);
+    const LoopCounts* loop = main_loop(loops);
+    if (loop == nullptr) return add("no main loop");
+    check(loop->counts.others_per_matrix() < most, "{:.2f} other instructions a product",
+          loop->counts.others_per_matrix());
+    check(loop->counts.spills == 0, "{} spills in the main loop", loop->counts.spills);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// What `check` has to say of the code that `source` becomes; kept by its tokens.
+std::string proof_of(const Source& source, const std::function<void(Complaints&)>& check) {
+  return test::proof(code_key(source) + clang().version(), [&] {
+    Complaints wrong;
+    check(wrong);
+    return wrong.text();
+  });
+}
+
 struct Favourite {
   const char* device;
   const char* line;
@@ -52,37 +102,23 @@ TEST_P(ModelsFavourites, DoNotSpill) {
   ASSERT_GE(configs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     const Source source = rendered(gemm, device, configs[i]);
-    const auto binary = clang().compile(source);
-    ASSERT_TRUE(binary) << binary.error().message;
-    EXPECT_EQ(binary->resources.spills, 0) << text(configs[i]);
-    EXPECT_EQ(binary->resources.stack_bytes, 0) << text(configs[i]);
-    const auto object = read_code_object(binary->image);
-    ASSERT_TRUE(object) << object.error().message;
-    ASSERT_EQ(object->kernels.size(), 1u);
-    EXPECT_EQ(object->kernels[0].name, "kiln_gemm");
-    EXPECT_THAT(object->target, HasSubstr(device.arch));
     const auto& c = std::get<HipMfma>(configs[i]);
-    const int threads = 64 * c.waves_m * c.waves_n;
-    EXPECT_GE(occupancy(object->kernels[0], device, threads), 1);
-    const auto assembly = clang().assembly(source);
-    ASSERT_TRUE(assembly) << assembly.error().message;
-    const auto loops = count_loops(*assembly);
-    const LoopCounts* loop = main_loop(loops);
-    ASSERT_NE(loop, nullptr);
     // While a 16-cycle product runs, two other instructions of the same wave can issue.
-    const auto plan = mfma_sizes(canonicalise(gemm), device, c);
-    EXPECT_LT(loop->counts.others_per_matrix(), plan.instruction->cycles / 8) << text(configs[i]);
-    EXPECT_EQ(loop->counts.spills, 0);
-    if (i == 0)
-      std::printf(
-          "%s %s\n  %s\n  registers %d, scalar %d, shared %ld, main loop: %d matrix, %.2f "
-          "others each (%d + %d shared, %d + %d memory, %d vector, %d scalar, %d waits)\n",
-          GetParam().device, GetParam().line, text(configs[0]).c_str(),
-          object->kernels[0].vector_registers, object->kernels[0].scalar_registers,
-          long(object->kernels[0].shared_bytes), loop->counts.matrix,
-          loop->counts.others_per_matrix(), loop->counts.shared_reads, loop->counts.shared_writes,
-          loop->counts.memory_loads, loop->counts.memory_stores, loop->counts.vector,
-          loop->counts.scalar, loop->counts.waits);
+    const double most = mfma_sizes(canonicalise(gemm), device, c).instruction->cycles / 8;
+    const auto check = [&](Complaints& wrong) {
+      const auto binary = clang().compile(source);
+      if (!binary) return wrong.add("{}", binary.error().message);
+      const auto object = read_code_object(binary->image);
+      if (!object) return wrong.add("{}", object.error().message);
+      wrong.check(object->kernels.size() == 1 && object->kernels[0].name == "kiln_gemm",
+                  "{} kernels", object->kernels.size());
+      wrong.check(object->target.find(device.arch) != std::string::npos, "{}", object->target);
+      wrong.check(occupancy(object->kernels[0], device, 64 * c.waves_m * c.waves_n) >= 1,
+                  "no block fits");
+      wrong.check_resources(binary->resources);
+      wrong.check_main_loop(source, most, "");
+    };
+    EXPECT_EQ(proof_of(source, check), "") << text(configs[i]);
   }
 }
 
@@ -102,15 +138,20 @@ TEST_P(ListFavourites, DoNotSpill) {
   const auto configs = ranked<HipMfma>(gemm, device);
   ASSERT_GE(configs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto binary = clang().compile(rendered(gemm, device, configs[i]));
-    ASSERT_TRUE(binary) << binary.error().message;
-    const auto object = read_code_object(binary->image);
-    ASSERT_TRUE(object) << object.error().message;
-    EXPECT_EQ(object->kernels.size(), gemm.grouping == Grouping::list ? 2u : 1u);
-    for (const KernelResources& kernel : object->kernels) {
-      EXPECT_EQ(kernel.vector_spills, 0) << kernel.name << " of " << text(configs[i]);
-      EXPECT_EQ(kernel.private_bytes, 0) << kernel.name << " of " << text(configs[i]);
-    }
+    const Source source = rendered(gemm, device, configs[i]);
+    const std::size_t kernels = gemm.grouping == Grouping::list ? 2 : 1;
+    const auto check = [&](Complaints& wrong) {
+      const auto binary = clang().compile(source);
+      if (!binary) return wrong.add("{}", binary.error().message);
+      const auto object = read_code_object(binary->image);
+      if (!object) return wrong.add("{}", object.error().message);
+      wrong.check(object->kernels.size() == kernels, "{} kernels", object->kernels.size());
+      for (const KernelResources& kernel : object->kernels)
+        wrong.check(kernel.vector_spills == 0 && kernel.private_bytes == 0,
+                    "{}: {} vector registers spilled, {} private bytes", kernel.name,
+                    kernel.vector_spills, kernel.private_bytes);
+    };
+    EXPECT_EQ(proof_of(source, check), "") << text(configs[i]);
   }
 }
 INSTANTIATE_TEST_SUITE_P(
@@ -133,22 +174,15 @@ TEST_P(MxFavourites, DoNotSpill) {
   ASSERT_GE(configs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     const Source source = rendered(gemm, device, configs[i]);
-    const auto binary = clang().compile(source);
-    ASSERT_TRUE(binary) << binary.error().message;
-    EXPECT_EQ(binary->resources.spills, 0) << text(configs[i]);
-    EXPECT_EQ(binary->resources.stack_bytes, 0) << text(configs[i]);
-    const auto assembly = clang().assembly(source);
-    ASSERT_TRUE(assembly) << assembly.error().message;
-    EXPECT_THAT(*assembly, HasSubstr("v_mfma_scale_f32_"));
-    const auto loops = count_loops(*assembly);
-    const LoopCounts* loop = main_loop(loops);
-    ASSERT_NE(loop, nullptr);
     // A product of the larger instruction runs for 64 cycles, of the smaller for half of that.
-    EXPECT_LT(loop->counts.others_per_matrix(), std::get<HipMx>(configs[i]).rows == 16 ? 8 : 12)
-        << text(configs[i]);
-    std::printf("%s\n  %s\n  registers %ld, %.2f others each\n", GetParam(),
-                text(configs[i]).c_str(), binary->resources.registers,
-                loop->counts.others_per_matrix());
+    const double most = std::get<HipMx>(configs[i]).rows == 16 ? 8 : 12;
+    const auto check = [&](Complaints& wrong) {
+      const auto binary = clang().compile(source);
+      if (!binary) return wrong.add("{}", binary.error().message);
+      wrong.check_resources(binary->resources);
+      wrong.check_main_loop(source, most, "v_mfma_scale_f32_");
+    };
+    EXPECT_EQ(proof_of(source, check), "") << text(configs[i]);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Squares, MxFavourites,
@@ -184,11 +218,13 @@ TEST(HipCompile, SampledConfigsCompile) {
       const auto space = space_for(gemm, device);
       ASSERT_TRUE(space) << space.error().message;
       const Config& config = space->legal[random() % space->legal.size()];
-      const auto binary = clang().compile(rendered(gemm, device, config));
-      ASSERT_TRUE(binary) << name << " " << line << "\n"
-                          << text(config) << "\n"
-                          << binary.error().message;
-      EXPECT_EQ(binary->log, "") << name << " " << line << "\n" << text(config);
+      const Source source = rendered(gemm, device, config);
+      const auto check = [&](Complaints& wrong) {
+        const auto binary = clang().compile(source);
+        if (!binary) return wrong.add("{}", binary.error().message);
+        wrong.check(binary->log.empty(), "{}", binary->log);
+      };
+      EXPECT_EQ(proof_of(source, check), "") << name << " " << line << "\n" << text(config);
       ++compiled;
     }
   EXPECT_EQ(compiled, 48);

@@ -12,6 +12,7 @@
 #include "runtime/backend.h"
 #include "runtime/gpu/device.h"
 #include "support/fake_hip.h"
+#include "support/few.h"
 #include "support/hip.h"
 #include "support/kiln_command.h"
 #include "support/temp_dir.h"
@@ -59,6 +60,26 @@ TEST_F(HipEngine, TheLargestMagnitudeOfAnEmptyDIsZero) {
   EXPECT_EQ(words[0], 0x55555555u);
   EXPECT_EQ(words[1], 0u);
   EXPECT_EQ(words[2], 0x55555555u);
+}
+
+// Nor does it launch anything for rows without elements, whose scales are 1.
+TEST_F(HipEngine, TheScalesOfRowsWithoutElementsAreOne) {
+  const TempDir dir;
+  auto engine = Engine::open(
+      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto device = open_gpu("hip:0").value();
+  const auto buffer = gpu::DeviceBuffer::make(device, 64).value();
+  std::memset(buffer.data(), 0x55, 64);
+  Operands operands;
+  const Gemm gemm = test::problem("fp32 N N 3 0 8 batch=2 out=s8 scale_d=line");
+  EXPECT_THAT(engine->gemm(gemm, operands).error().message, HasSubstr("scale_d = null"));
+  operands.scale_d = buffer.data() + 4;
+  ASSERT_TRUE(engine->gemm(gemm, operands));
+  const std::uint32_t* const words = reinterpret_cast<const std::uint32_t*>(buffer.data());
+  EXPECT_EQ(words[0], 0x55555555u);
+  for (int i = 1; i <= 6; ++i) EXPECT_EQ(words[i], 0x3f800000u) << i;
+  EXPECT_EQ(words[7], 0x55555555u);
 }
 
 // A GPU reads whole elements at their own alignment only, and such a fault costs the context.
@@ -126,7 +147,7 @@ TEST_F(HipEngine, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   ASSERT_TRUE(predicted) << predicted.error().message;
   auto engine = Engine::open({.device = "hip:0", .database = dir / "kiln.db"});
   ASSERT_TRUE(engine) << engine.error().message;
-  const auto report = engine->tune(gemm, {.budget = std::chrono::seconds(1)});
+  const auto report = engine->tune(gemm, test::few_emulated(6));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_FALSE(report->already_tuned) << "a prediction is no record of a tuned kernel";
   EXPECT_GT(report->timing.samples, 0);
@@ -146,8 +167,8 @@ TEST_F(HipEngine, ListsAreTunedAndMultiplied) {
   auto engine = Engine::open(
       {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
   ASSERT_TRUE(engine) << engine.error().message;
-  const auto report = engine->tune(test::problem("fp32 N N 4 5 6 groups=2 grouped=list"),
-                                   {.budget = std::chrono::seconds(1)});
+  const auto report =
+      engine->tune(test::problem("fp32 N N 4 5 6 groups=2 grouped=list"), test::few_emulated(6));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_GT(report->timing.samples, 0);
   const auto device = open_gpu("hip:0").value();
@@ -187,7 +208,7 @@ TEST_F(HipEngine, KernelsServeRelativesOfTheirDevice) {
   {
     auto engine = Engine::open({.device = "hip:0", .database = dir / "kiln.db"});
     ASSERT_TRUE(engine) << engine.error().message;
-    const auto report = engine->tune(tuned, {.budget = std::chrono::seconds(1)});
+    const auto report = engine->tune(tuned, test::few_emulated(6));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_THAT(report->warnings, testing::IsEmpty());
   }
@@ -227,7 +248,8 @@ TEST_F(HipEngine, RacesHaveTheReportThatCpusHave) {
     more.insert(more.begin(), {"bench", "--device", "hip:0", "--shape", shape, "--db", db});
     return kiln(more);
   };
-  const auto raced = on_it({"--tune", "--budget", "0.2", "--samples", "5", "--json"});
+  const auto raced = on_it({"--tune",  // clock: spent or not, there is a winner
+                            "--budget", "0.2", "--samples", "5", "--json"});
   ASSERT_EQ(raced.exit_code, 0) << raced.out << raced.err;
   const auto rows = raced.json();
   ASSERT_EQ(rows.size(), 2u);
@@ -260,6 +282,7 @@ TEST_F(HipEngine, TheCommandWorksOnIt) {
   EXPECT_EQ(verified.json().back()["summary"]["failed"], 0);
   // Whatever a database that ships holds, both searches begin from nothing.
   const auto quality = kiln({"bench", "--device", "hip:0", "--shape", "fp32 N N 16 16 16",
+                             // clock: spent or not, there is a winner
                              "--search-quality", "--budget", "0.2", "--json"});
   EXPECT_EQ(quality.exit_code, 0) << quality.out << quality.err;
   EXPECT_GT(quality.json().back()["search_quality"]["quality"].get<double>(), 0);

@@ -13,6 +13,7 @@
 #include "generator/space/platform.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
+#include "support/few.h"
 #include "support/hip.h"
 #include "support/temp_dir.h"
 #include "tuner/verify/verify.h"
@@ -67,7 +68,7 @@ TEST(InventedDevice, IsTunedStoredAndRun) {
   {
     auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
-    const auto report = engine->tune(gemm, {.budget = std::chrono::seconds(1)});
+    const auto report = engine->tune(gemm, test::few_emulated(6));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->stored);
     EXPECT_GT(report->timing.samples, 0);
@@ -108,7 +109,7 @@ TEST(InventedDevice, ARangeIsTunedWithOneWorkerAndServed) {
   {
     auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
-    const auto report = engine->tune(range, {.budget = std::chrono::seconds(3)});
+    const auto report = engine->tune(range, test::few_emulated(6));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->stored);
     for (const std::string& warning : report->warnings) ADD_FAILURE() << warning;
@@ -135,7 +136,7 @@ TEST(InventedDevice, ARangeWhoseSizeIsAPitchServesEverySize) {
   ASSERT_TRUE(engine) << engine.error().message;
   // A is stored as [k, m]: rows of 16 floats are 16-byte aligned, of 15 not.
   const GemmRange range = test::problem("fp32 T N 16 16 16").with_m(15, 16);
-  const auto report = engine->tune(range, {.budget = std::chrono::seconds(3)});
+  const auto report = engine->tune(range, test::few_emulated(6));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(text(report->range), "fp32 T N 15..16 16 16 align=16");
   EXPECT_TRUE(report->stored);
@@ -156,8 +157,7 @@ TEST(InventedDevice, WhatWasTunedUnderTheAlignmentOfPitchesIsFound) {
   {
     auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
-    ASSERT_TRUE(
-        engine->tune(test::problem("fp32 N N 5 5 5 align=4"), {.budget = std::chrono::seconds(3)}));
+    ASSERT_TRUE(engine->tune(test::problem("fp32 N N 5 5 5 align=4"), test::few_emulated(6)));
   }
   auto engine = Engine::open(options);
   ASSERT_TRUE(engine) << engine.error().message;

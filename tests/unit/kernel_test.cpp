@@ -19,6 +19,7 @@
 
 #include "runtime/compiler.h"
 #include "support/kernel_source.h"
+#include "support/no_descriptors.h"
 
 namespace kiln {
 namespace {
@@ -31,7 +32,7 @@ using Image = std::vector<std::byte>;
 std::string refusal(const Image& image) {
   const auto kernel = HostKernel::load(image);
   if (kernel.has_value()) return "accepted";
-  EXPECT_EQ(kernel.error().code, ErrorCode::device);
+  EXPECT_EQ(kernel.error().code, ErrorCode::bad_input) << "the image, not the machine";
   return kernel.error().message;
 }
 
@@ -189,6 +190,18 @@ TEST(HostKernelTest, MovingCarriesTheCode) {
   EXPECT_EQ(c.workspace_bytes(nullptr, 1), 1);
   c = std::move(b);
   EXPECT_EQ(c.workspace_bytes(nullptr, 1), 2);
+}
+
+TEST(HostKernelTest, ARefusalOfTheMachineIsNotTheImages) {
+  const Image image = compiled(test::kernel_source("", 1));
+  ASSERT_TRUE(HostKernel::load(image));
+  const auto kernel = [&] {
+    const test::NoDescriptors none;
+    return HostKernel::load(image);
+  }();
+  ASSERT_FALSE(kernel);
+  EXPECT_EQ(kernel.error().code, ErrorCode::device) << kernel.error().message;
+  EXPECT_TRUE(HostKernel::load(image));
 }
 
 TEST(HostKernelTest, RefusesACutImage) {

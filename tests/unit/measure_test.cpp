@@ -15,6 +15,7 @@
 namespace kiln::measure_test {
 
 void spend(double ns) {
+  // clock: a call of a known length, or longer
   const std::int64_t end = now_ns() + static_cast<std::int64_t>(ns);
   while (now_ns() < end) {
   }

@@ -133,6 +133,7 @@ TEST(ImpossibleShape, IsNotVerified) {
 TEST(ImpossibleShape, IsAnErrorOfTune) {
   const TempDir dir;
   auto engine = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
+  // clock: it fails before any is spent
   const auto report = engine.tune(kImpossible, {.budget = std::chrono::seconds(5)});
   ASSERT_FALSE(report);
   // A build without the compiler gets no further than that.

@@ -12,6 +12,7 @@
 #include "engine/engine_impl.h"
 #include "generator/space/launch_text.h"
 #include "kiln/numeric.hpp"
+#include "support/few.h"
 #include "support/opened_engine.h"
 #include "support/random_gemm.h"
 
@@ -239,7 +240,7 @@ TEST_P(OneCopy, ServesEveryMAndThreadCount) {
     for (const std::int64_t m : {5, 64})
       for (const bool weights : {false, true}) {
         const Gemm tuned = with_rows(weights ? layer.with_packed_b() : layer, m);
-        ASSERT_TRUE(kiln->tune(tuned, {.budget = std::chrono::seconds(1), .threads = threads}));
+        ASSERT_TRUE(kiln->tune(tuned, test::few(12, threads)));
       }
   for (const int threads : {1, 2})
     for (std::int64_t m = 1; m <= layer.m; m += 2) {

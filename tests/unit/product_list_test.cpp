@@ -385,6 +385,7 @@ TEST_F(CallOfAList, NamesTheScaleThatIsWrong) {
   list_[0].scale_b = d_.data() + 3;
   EXPECT_THAT(error(), HasSubstr("list[0].scale_b = "));
   EXPECT_THAT(error(), HasSubstr("overlaps its d"));
+  EXPECT_THAT(error(), HasSubstr(", which is written")) << "scales could not be D";
   list_[0].scale_b = scales.data() + 4;
   ASSERT_EQ(error(), "") << "blocks of scales without k have none";
   // Rows have scales 1, 2 and 3, 4, columns 5, 6.

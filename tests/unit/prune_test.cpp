@@ -35,11 +35,11 @@ TEST(Diff, SaysWhatTheIntervalsSupport) {
   const auto one = [&](const Timing& newer, int mr = 6) {
     return diff_winners({won(1, 6, base)}, {won(1, mr, newer)}).at(0);
   };
-  EXPECT_EQ(one({900, 890, 910, 31}).change, Change::faster);
+  EXPECT_EQ(one({900, 890, 910, 31}).change, RowChange::faster);
   EXPECT_NEAR(one({900, 890, 910, 31}).ratio, 1000.0 / 900, 1e-12);
-  EXPECT_EQ(one({1100, 1090, 1110, 31}).change, Change::slower);
-  EXPECT_EQ(one({995, 985, 1005, 31}).change, Change::same);
-  EXPECT_EQ(one({500, 500, 500, 5}).change, Change::same) << "five samples are a range";
+  EXPECT_EQ(one({1100, 1090, 1110, 31}).change, RowChange::slower);
+  EXPECT_EQ(one({995, 985, 1005, 31}).change, RowChange::same);
+  EXPECT_EQ(one({500, 500, 500, 5}).change, RowChange::same) << "five samples are a range";
   EXPECT_TRUE(one(base, 8).other_winner);
   EXPECT_FALSE(one(base).other_winner);
 }
@@ -49,10 +49,10 @@ TEST(Diff, PairsByKeyAndTakesTheNewestWinner) {
   const auto rows = diff_winners({won(1, 6, time), won(2, 6, time)},
                                  {won(2, 6, time, "1"), won(2, 8, quick, "2"), won(3, 6, time)});
   ASSERT_THAT(rows, SizeIs(3));
-  EXPECT_EQ(rows[0].change, Change::only_old);
-  EXPECT_EQ(rows[1].change, Change::faster);
+  EXPECT_EQ(rows[0].change, RowChange::only_old);
+  EXPECT_EQ(rows[1].change, RowChange::faster);
   EXPECT_TRUE(rows[1].other_winner);
-  EXPECT_EQ(rows[2].change, Change::only_new);
+  EXPECT_EQ(rows[2].change, RowChange::only_new);
   EXPECT_NEAR(mean_ratio(rows), 2, 1e-12);
   EXPECT_EQ(mean_ratio({}), 1);
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/groups.h"
 #include "generator/space/space.h"
 #include "kiln/numeric.hpp"
 #include "kiln/quantise.hpp"
@@ -268,6 +270,45 @@ TEST(QuantisedD, CallsNeedScalesOfTheirOwn) {
   operands.scale_d = scales;
   operands.beta = 1;
   EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("has no C"));
+}
+
+// The next product reads a scale for each row, whatever its k is.
+TEST(QuantisedD, RowsWithoutElementsHaveScalesOfOne) {
+  const Gemm line = Gemm::row_major(3, 0, 8).quantised(s8, Scale::line);
+  const Gemm rows = Gemm::row_major(6, 0, 8).quantised(s8, Scale::line);
+  const std::vector<std::int32_t> ends{1, 4}, counts{2, 9}, of_k{3, 8};
+  struct {
+    Gemm gemm;
+    const std::vector<std::int32_t>* groups;
+    std::vector<float> expected;
+  } const cases[] = {
+      {line, nullptr, {1, 1, 1, -1, -1, -1, -1}},
+      {line.batched(2), nullptr, {1, 1, 1, 1, 1, 1, -1}},
+      {line.grouped(2, Grouping::k), &of_k, {1, 1, 1, 1, 1, 1, -1}},
+      {rows.grouped(2, Grouping::rows), &ends, {1, 1, 1, 1, -1, -1, -1}},
+      {line.grouped(2, Grouping::masked), &counts, {1, 1, -1, 1, 1, 1, -1}},
+      {Gemm::row_major(0, 0, 8).quantised(s8, Scale::line), nullptr, {-1, -1, -1, -1, -1, -1, -1}},
+      {Gemm::row_major(3, 0, 8).quantised(s8, Scale::line_128),
+       nullptr,
+       {-1, -1, -1, -1, -1, -1, -1}},
+  };
+  for (const auto& [gemm, groups, expected] : cases) {
+    const auto plan = bare_plan(gemm, 1);
+    std::vector<float> scales(7, -1);
+    Operands operands;
+    if (groups != nullptr) operands.groups = groups->data();
+    if (expected[0] > 0) {
+      EXPECT_THAT(run_plan(*plan, operands).error().message, HasSubstr("scale_d = null"))
+          << text(gemm);
+    }
+    operands.scale_d = scales.data();
+    ASSERT_TRUE(run_plan(*plan, operands)) << text(gemm);
+    EXPECT_EQ(scales, expected) << text(gemm);
+    if (grouped(gemm)) continue;
+    std::ranges::fill(scales, -1.0F);
+    ASSERT_TRUE(reference_gemm(gemm, operands)) << text(gemm);
+    EXPECT_EQ(scales, expected) << text(gemm) << ", by the reference of the verification";
+  }
 }
 
 TEST(QuantisedD, FamiliesWithoutThemAreRefusedByName) {

@@ -89,6 +89,7 @@ TEST(RangeRace, RacesWhatIsRunBesideAKernelTunedAlone) {
   options.threads = 1;
   options.open.database = dir / "kiln.db";
   options.open.on_untuned = [](const std::string&) {};
+  // clock: spent or not, each search has a winner
   options.budget = std::chrono::duration<double>(0.2);
   options.peers = {};
   options.contest.samples = 5;

@@ -2,6 +2,7 @@
 #include "cache/recorded_calls.h"
 
 #include <SQLiteCpp/Database.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -138,6 +139,31 @@ TEST_F(OneCallsFile, WithAViewIsRefusedAndLeftAlone) {
   expect_refused(file_, "other tables than kiln's");
 }
 
+/// The name of a trigger may look like one of SQLite's own, and its type may be a lie.
+TEST_F(OneCallsFile, WithCodeOfOthersIsRefusedAndLeftAlone) {
+  const std::string endless =
+      "BEFORE INSERT ON calls BEGIN SELECT (WITH RECURSIVE t(x) AS (VALUES (1) UNION ALL "
+      "SELECT x + 1 FROM t) SELECT count(*) FROM t); END";
+  edit(("CREATE TRIGGER sqlitex_hang " + endless).c_str());
+  expect_refused(file_, "trigger sqlitex_hang is not kiln's");
+  edit(
+      "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET type = 'index', name = "
+      "'sqlite_autoindex_calls_2' WHERE type = 'trigger'");
+  expect_refused(file_, "sqlite_autoindex_calls_2");
+}
+
+TEST_F(OneCallsFile, WithAnotherTableOfThatNameIsRefused) {
+  edit("ALTER TABLE calls ADD COLUMN more INTEGER AS (length(zeroblob(1000000000))) VIRTUAL");
+  expect_refused(file_, "table calls is not kiln's");
+  edit("DROP TABLE calls; CREATE VIEW calls AS SELECT 1 AS id");
+  expect_refused(file_, "view calls is not kiln's");
+}
+
+TEST_F(OneCallsFile, OfTheCommandAnalyzeIsRead) {
+  edit("ANALYZE");
+  EXPECT_EQ(read_calls(file_).value().size(), 400u);
+}
+
 TEST_F(OneCallsFile, WithARowThatKilnDoesNotWriteIsDamaged) {
   const auto expect_damage = [&](const char* sql, const std::string& reason) {
     edit(sql);
@@ -148,6 +174,51 @@ TEST_F(OneCallsFile, WithARowThatKilnDoesNotWriteIsDamaged) {
   };
   expect_damage("UPDATE calls SET calls = -1 WHERE id = 7", "calls = -1");
   expect_damage("UPDATE calls SET calls = 1, problem = 'fp31 N N 1 1 1' WHERE id = 7", "fp31");
+}
+
+TEST_F(OneCallsFile, WithNumbersThatNobodyCountedIsDamaged) {
+  const std::pair<const char*, const char*> numbers[] = {
+      {"calls = 9223372036854775807", "calls = 9223372036854775807"},
+      {"timed_calls = 9223372036854775807", "timed_calls = 9223372036854775807"},
+      {"threads = 4294967298", "threads = 4294967298"},
+      {"threads = -4294967295", "threads = -4294967295"},
+      {"timed_ns = 9e999", "timed_ns = inf"},
+      {"timed_ns = -9e999", "timed_ns = -inf"},
+      {"timed_ns = 1e300", "timed_ns = 1e+300"}};
+  for (const auto& [change, reason] : numbers) {
+    edit("DELETE FROM calls WHERE problem = 'fp32 N N 7 3 5'");
+    edit(fmt::format("INSERT INTO calls SELECT 7, device, 'fp32 N N 7 3 5', 1, 1, 1, 1.0, first, "
+                     "last FROM calls WHERE id = 1; UPDATE calls SET {} WHERE id = 7",
+                     change)
+             .c_str());
+    const auto read = read_calls(file_);
+    ASSERT_FALSE(read) << change;
+    EXPECT_THAT(read.error().message, AllOf(HasSubstr("damaged: row 7"), HasSubstr(reason)));
+    EXPECT_EQ(why(add_calls(file_, std::vector{some(7, 5)}, kShortWait)), "") << change;
+  }
+}
+
+TEST_F(OneCallsFile, SumsStopAtTheLargestNumbers) {
+  edit(fmt::format("UPDATE calls SET calls = {0}, timed_calls = {0}, timed_ns = 1e24 WHERE id = 7",
+                   kMostCalls)
+           .c_str());
+  const RecordedCalls more = some(7, 1'000'000'000'000, 1e6);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(why(add_calls(file_, std::vector{more}, kShortWait)), "");
+  const auto read = read_calls(file_);
+  ASSERT_TRUE(read) << read.error().message;
+  RecordedCalls sum = more;
+  for (const RecordedCalls& row : *read) {
+    if (row.gemm.m == 7) {
+      EXPECT_EQ(row.calls, kMostCalls);
+      EXPECT_EQ(row.timed_calls, kMostCalls);
+      EXPECT_EQ(row.timed_ns, kMostCallNs);
+    }
+    sum.add(row);
+  }
+  EXPECT_EQ(sum.calls, kMostCalls);
+  EXPECT_EQ(sum.timed_ns, kMostCallNs);
+  EXPECT_EQ(sum_of_calls(kMostCalls, kMostCalls), kMostCalls);
+  EXPECT_EQ(sum_of_calls(3, 4), 7);
 }
 
 TEST_F(OneCallsFile, WithPagesOverwrittenOrCutOffIsDamaged) {

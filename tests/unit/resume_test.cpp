@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/few.h"
 #include "support/opened_engine.h"
 
 namespace kiln::resume_test {
@@ -20,6 +21,7 @@ void record_budgets(Opened& kiln, std::vector<double>& budgets) {
   };
 }
 
+// clock: its bench ends by count
 TuneOptions seconds(double budget) { return {.budget = std::chrono::duration<double>(budget)}; }
 
 TEST(Resume, ALargerBudgetGoesOnForTheRestOfIt) {
@@ -103,6 +105,26 @@ TEST(Resume, ASearchCancelledBeforeAnyWinnerStoresNone) {
   EXPECT_THAT(nothing.error().message, HasSubstr("cancelled"));
   EXPECT_FALSE(kiln->impl().store->best(kiln->impl().key_of(gemm, 1), kiln->impl().now));
   EXPECT_FALSE(kiln->tune(gemm, seconds(10))->already_tuned);
+}
+
+TEST(Resume, CandidatesAreCountedOverAllCalls) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(48, 64, 32);
+  const auto with = [&](int candidates) {
+    const auto report = kiln->tune(gemm, test::few(candidates));
+    EXPECT_TRUE(report) << report.error().message;
+    return report.value_or(TuneReport{});
+  };
+  EXPECT_EQ(with(5).searched->measured, 5);
+  EXPECT_TRUE(with(5).already_tuned);
+  EXPECT_TRUE(with(3).already_tuned);
+  const TuneReport more = with(9);
+  EXPECT_FALSE(more.already_tuned);
+  EXPECT_EQ(more.searched->measured, 9);
+  const auto refused = kiln->tune(gemm, test::few(-1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::bad_input);
+  EXPECT_THAT(refused.error().message, HasSubstr("candidates = -1"));
 }
 
 /// Whole spaces, records of before extents were stored, and shipped records, however little was

@@ -150,7 +150,12 @@ void to_version3(const std::filesystem::path& file) {
          "UPDATE measurement SET binary_key = 'old ' || binary_key WHERE binary_key <> ''; "
          "UPDATE binary SET key = 'old ' || key, source_key = 'old'; "
          "DROP TABLE search; DROP TABLE peak; DROP TABLE fit; DROP TABLE range; "
-         "ALTER TABLE toolchain ADD COLUMN space_version INTEGER NOT NULL DEFAULT 1; "
+         "CREATE TEMP TABLE kept AS SELECT * FROM toolchain; DROP TABLE toolchain; "
+         // The words of its step: a file's tables are compared with them.
+         "CREATE TABLE toolchain (\n  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,\n"
+         "  template_hash TEXT NOT NULL, space_version INTEGER NOT NULL,\n"
+         "  compiler TEXT NOT NULL, runtime TEXT NOT NULL) STRICT; "
+         "INSERT INTO toolchain SELECT id, key, template_hash, 1, compiler, runtime FROM kept; "
          "UPDATE toolchain SET key = replace(key, ';compiler=', ';space_version=1;compiler='); "
          "PRAGMA user_version = 3");
 }

@@ -123,8 +123,8 @@ class SearchTest : public ::testing::Test {
   SearchTest() {
     input_.device = cpu_caps_named("avx512").value();
     input_.device.compute_units = 2;
-    input_.gemm = Gemm::row_major(96, 128, 160);  // 9464 configs of two families
-    input_.options.budget = std::chrono::seconds(600);
+    input_.gemm = Gemm::row_major(96, 128, 160);        // 9464 configs of two families
+    input_.options.budget = std::chrono::seconds(600);  // clock: fake benches end by count
     space_ = space_for(input_.gemm, input_.device).value();
   }
 
@@ -275,9 +275,9 @@ TEST_F(SearchTest, WhenAllFailTheErrorSaysOfWhat) {
 
 TEST_F(SearchTest, WrongBudgetAndImpossibleProblemsAreRefused) {
   FakeBench bench(surface(space_, 1.5, 1), 20);
-  input_.options.budget = std::chrono::seconds(0);
+  input_.options.budget = std::chrono::seconds(0);  // clock: refused
   EXPECT_THAT(search(input_, bench).error().message, HasSubstr("budget = 0"));
-  input_.options.budget = std::chrono::seconds(1);
+  input_.options.budget = std::chrono::seconds(1);  // clock: another field is refused
   input_.gemm.m = -3;
   const auto result = search(input_, bench);
   ASSERT_FALSE(result);
@@ -416,16 +416,34 @@ TEST_F(SearchTest, ACancelledSearchKeepsWhatItKnows) {
   EXPECT_TRUE(result.measured[*result.winner].verified);
 }
 
+TEST_F(SearchTest, EndsAfterItsCandidates) {
+  FakeBench bench(surface(space_, 1.5, 1), 1 << 30);
+  input_.options.candidates = 21;
+  const SearchResult first = search(input_, bench).value();
+  EXPECT_EQ(first.end, SearchResult::End::candidates);
+  EXPECT_EQ(bench.screened.size(), 21u);
+  EXPECT_EQ(first.timed + first.failed, 21);
+  ASSERT_TRUE(first.winner);
+  // Those of earlier calls count.
+  input_.known = first.measured;
+  input_.options.candidates = 30;
+  const SearchResult more = search(input_, bench).value();
+  EXPECT_EQ(more.end, SearchResult::End::candidates);
+  EXPECT_EQ(more.timed + more.failed, 30);
+}
+
 TEST_F(SearchTest, EndsWithinItsBudget) {
   // A bench whose every candidate takes 10 ms of wall clock.
   class SlowBench : public FakeBench {
    public:
     using FakeBench::FakeBench;
     std::vector<Measured> screen(const std::vector<Config>& group) override {
+      // clock: longer is fewer candidates, as is asked for
       std::this_thread::sleep_for(std::chrono::milliseconds(10) * group.size());
       return FakeBench::screen(group);
     }
   } bench(surface(space_, 1.5, 1), 1 << 30);
+  // clock: met by the first group at the latest
   input_.options.budget = std::chrono::milliseconds(600);
   const SearchResult result = search(input_, bench).value();
   EXPECT_EQ(result.end, SearchResult::End::budget);

@@ -5,6 +5,7 @@
 
 #include "engine/engine_impl.h"
 #include "generator/render/render.h"
+#include "support/few.h"
 #include "support/opened_engine.h"
 
 namespace kiln::serves_sizes_test {
@@ -17,8 +18,7 @@ std::int64_t binaries(Opened& kiln) { return kiln->impl().store->stats()->at(0).
 
 TEST(ServesSizes, AnUntunedSizeRunsTheCodeOfATunedOne) {
   Opened kiln;
-  const auto tuned =
-      kiln->tune(Gemm::row_major(100, 200, 300), {.budget = std::chrono::seconds(1)});
+  const auto tuned = kiln->tune(Gemm::row_major(100, 200, 300), test::few(8));
   ASSERT_TRUE(tuned) << tuned.error().message;
   for (const std::string& warning : tuned->warnings) ADD_FAILURE() << warning;
   kiln.open();

@@ -209,7 +209,6 @@ TEST(Store, HostileRowsAreMisses) {
       "UPDATE measurement SET round = 'final' WHERE winner = 1",
       "UPDATE measurement SET config_id = 99 WHERE winner = 1",
       "DELETE FROM toolchain",
-      "DROP TABLE config",
   };
   for (const std::string& sql : hostile) {
     TempDir dir;

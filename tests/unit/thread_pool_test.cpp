@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/eventually.h"
+
 namespace {
 
 std::atomic<long> g_allocations{0};
@@ -76,7 +78,7 @@ TEST(ThreadPool, ThreadsThatSleptWakeAgain) {
     std::atomic<int> ran{0};
     parallel(2, [&](int, int) { ran.fetch_add(1); });
     EXPECT_EQ(ran.load(), 2);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // ten times the spinning
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // clock: ten times the spinning
   }
 }
 
@@ -121,6 +123,9 @@ TEST(ThreadPool, HelpersStayOffTheCallersCpu) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
   const bool several = CPU_COUNT(&before) > 1;
+  // A thread that is not pinned: the process may still use all CPUs.
+  std::atomic<bool> over{false};
+  std::jthread everywhere([&] { test::eventually([&] { return over.load(); }); });
   // The caller is put on each CPU in turn; its helper must make room every time.
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &before)) continue;
@@ -131,14 +136,14 @@ TEST(ThreadPool, HelpersStayOffTheCallersCpu) {
     int at[2] = {-1, -1};
     parallel(2, [&](int thread, int) { at[thread] = sched_getcpu(); });
     EXPECT_EQ(at[0], cpu);
-    // Moving a thread takes effect when it next enters the scheduler: let it sleep and look again.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    parallel(2, [&](int thread, int) { at[thread] = sched_getcpu(); });
-    if (several) {
-      EXPECT_NE(at[1], cpu);
-    }
+    // Moving a thread takes effect when it next enters the scheduler.
+    test::eventually([&] {
+      parallel(2, [&](int thread, int) { at[thread] = sched_getcpu(); });
+      return !several || at[1] != cpu;
+    });
   }
   sched_setaffinity(0, sizeof(before), &before);
+  over = true;
 }
 
 TEST(ThreadPool, HelpersLeaveSignalsToTheProgramButTakeFaults) {
@@ -162,7 +167,7 @@ TEST(ThreadPool, AForkedChildHasThreadsOfItsOwn) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(20);  // a hang ends the child, not the test
+    test::end_when_hung();
     std::atomic<int> ran{0};
     parallel(2, [&](int, int) { ran.fetch_add(1); });
     _exit(ran.load() == 2 ? 0 : 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kiln/engine.hpp"
+#include "support/few.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -116,7 +117,7 @@ TEST(LibraryRatio, IsThatOfTheStoredRaceOfExactlyThisProblem) {
   const TempDir dir;
   auto engine = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
   const Gemm gemm = Gemm::row_major(40, 48, 32);
-  ASSERT_TRUE(engine.tune(gemm, {.budget = std::chrono::milliseconds(1500)}));
+  ASSERT_TRUE(engine.tune(gemm, test::few(16)));
   const bool there = !blas_library().empty();
   EXPECT_EQ(engine.plan(gemm).value().library_race().has_value(), there);
   auto later = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
@@ -130,7 +131,7 @@ TEST(LibraryRatio, IsMeasuredAgainWithoutASearch) {
   const TempDir dir;
   auto engine = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
   const Gemm gemm = Gemm::row_major(40, 48, 32);
-  const auto tuned = engine.tune(gemm, {.budget = std::chrono::milliseconds(1500)});
+  const auto tuned = engine.tune(gemm, test::few(16));
   ASSERT_TRUE(tuned);
   // What a machine without the library, or with another build of it, left behind.
   test::tamper(dir / "kiln.db",
@@ -147,7 +148,7 @@ TEST(LibraryRatio, IsMeasuredAgainWithoutASearch) {
   EXPECT_EQ(raced->searched->measured, tuned->searched->measured) << "nothing was searched";
   auto last = Engine::open({.database = dir / "kiln.db", .threads = 1}).value();
   EXPECT_EQ(last.plan(gemm).value().library_race().has_value(), !blas_library().empty());
-  EXPECT_TRUE(last.tune(gemm, {.budget = std::chrono::milliseconds(1500)})->already_tuned);
+  EXPECT_TRUE(last.tune(gemm, test::few(16))->already_tuned);
   const auto range = last.tune(gemm.with_m(1, 40), {.race = true});
   ASSERT_FALSE(range);
   EXPECT_EQ(range.error().message, "race = true: must be false for a range");

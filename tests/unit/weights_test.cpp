@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
+#include <vector>
 
 #include "engine/plan.h"
 #include "generator/problem/canonical.h"
@@ -26,6 +28,68 @@ using testing::HasSubstr;
 constexpr Scale kGroups[] = {Scale::line,     Scale::line_32,    Scale::line_64,
                              Scale::line_128, Scale::square_128, Scale::mx_32};
 constexpr Zero kZeros[] = {Zero::none, Zero::integer, Zero::floating};
+
+// A tight operand without elements has whole bytes between its lines, of which there is none.
+TEST(Nibbles, OfEmptyProductsNeedNoLeadingDimension) {
+  std::vector<Gemm> all;
+  for (const std::int64_t batch : {1, 3})
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{7, 0, 128}, {7, 4, 0}, {0, 4, 128}, {7, 1, 0}, {0, 0, 0}})
+      for (int layout = 0; layout < 16; ++layout) {
+        const auto put = [&](Gemm g) {
+          g.a.transposed = layout % 2 != 0, g.b.transposed = layout / 2 % 2 != 0;
+          g.a.order = layout / 4 % 2 != 0 ? Order::column_major : Order::row_major;
+          g.b.order = layout / 8 % 2 != 0 ? Order::column_major : Order::row_major;
+          all.push_back(g.batched(batch));
+        };
+        for (const DType codes : {s4, u4, DType::fp4_e2m1})
+          put(Gemm::row_major(m, n, k, bf16).with_weights(codes, Scale::line_32));
+        for (const DType type : {DType::fp4_e2m1, DType::fp6_e2m3, DType::fp6_e3m2})
+          put(Gemm::row_major(m, n, k, type).scaled(Scale::mx_32));
+      }
+  int legal = 0;
+  for (const Gemm& g : all) {
+    const Status status = validate(g);
+    // An operand that has elements keeps its rule: seven rows of A, or one column of B, side by
+    // side.
+    const bool odd_lines = (span(g, Operand::a) > 0 && extent(g, Operand::a).length == 7) ||
+                           (span(g, Operand::b) > 0 && extent(g, Operand::b).length == 1);
+    if (odd_lines && !status) continue;
+    ASSERT_TRUE(status) << text(g) << ": " << status.error().message;
+    ++legal;
+    for (const Operand which : {Operand::a, Operand::b}) {
+      const int whole = elements_of_whole_bytes(matrix(g, which).dtype);
+      // Lines of seven rows that have no elements, since k is 0, are never read.
+      if (span(g, which) > 0 || extent(g, which).length > 0) continue;
+      EXPECT_GE(leading_dimension(g, which), 1);
+      EXPECT_EQ(leading_dimension(g, which) % whole, 0) << text(g);
+      EXPECT_EQ(batch_stride(g, which) % whole, 0) << text(g);
+    }
+  }
+  EXPECT_GT(legal, 600);
+  Gemm odd = Gemm::row_major(7, 3, 128, bf16).with_weights(s4, Scale::line_32);
+  EXPECT_THAT(
+      validate(odd).error().message,
+      HasSubstr("ldb = 0 (tight): 3 elements are no whole bytes of s4: give a multiple of 2"));
+  odd.b.ld = 5;
+  EXPECT_THAT(validate(odd).error().message, HasSubstr("ldb = 5: must be a multiple of 2"));
+}
+
+// D of a product without k is what the epilogue adds to 0.
+TEST(Nibbles, AProductWithoutKWritesItsD) {
+  const Gemm g = Gemm::row_major(7, 4, 0, bf16)
+                     .transpose_b()
+                     .with_weights(s4, Scale::line_128)
+                     .with_bias(Bias::per_column);
+  const std::vector<float> bias{1, 2, 3, 4};
+  std::vector<std::uint16_t> d(28, 7);
+  Operands operands{.d = d.data(), .bias = bias.data()};
+  test::Opened engine;
+  const Status ran = engine->gemm(g, operands);
+  ASSERT_TRUE(ran) << ran.error().message;
+  for (std::size_t i = 0; i < d.size(); ++i) EXPECT_EQ(d[i], float_to_bf16(bias[i % 4])) << i;
+  EXPECT_TRUE(engine->gemm(Gemm::row_major(7, 0, 128, bf16).with_weights(s4, Scale::line_32), {}));
+}
 
 TEST(Nibbles, AreIntegersOfTheirType) {
   const std::uint8_t bytes[] = {0x8f, 0x70};
@@ -107,8 +171,8 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=64 scale=line"), HasSubstr("scale = line"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 scale=tensor:line"), HasSubstr("scale_a = tensor"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 scale=none:mx32"), HasSubstr("scale_b = mx32"));
-  EXPECT_THAT(message("bf16_int4 N T 1 2 63 group=k"), HasSubstr("ldb = 63"));
-  EXPECT_THAT(message("bf16_int4 N N 1 3 64 group=k"), HasSubstr("ldb = 3"));
+  EXPECT_THAT(message("bf16_int4 N T 1 2 63 group=k"), HasSubstr("63 elements"));
+  EXPECT_THAT(message("bf16_int4 N N 1 3 64 group=k"), HasSubstr("3 elements"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k order=column"), HasSubstr("d.order = column"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k packed_b=1"), HasSubstr("b_packed = true"));
   EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"), HasSubstr("zero = int: b.dtype = bf16"));
@@ -124,7 +188,7 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16_fp4 N T 1 2 48 group=mx32"), HasSubstr("k = 48: groups of 32"));
   EXPECT_THAT(message("bf16_int8 N T 1 2 64 group=mx32"),
               HasSubstr("scale_b = mx32: b.dtype = s8 is no format"));
-  EXPECT_THAT(message("bf16_fp4 N T 1 2 63 group=k"), HasSubstr("ldb = 63"));
+  EXPECT_THAT(message("bf16_fp4 N T 1 2 63 group=k"), HasSubstr("63 elements"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64"), HasSubstr("scale_b = none: bf16_fp8 needs scales"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 192 group=128x128"), HasSubstr("k = 192: groups of 128"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 numerics=tensor"), HasSubstr("a.dtype = bf16"));

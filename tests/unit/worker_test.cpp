@@ -15,6 +15,7 @@
 
 #include "runtime/cpu/blas_library.h"
 #include "runtime/cpu/cpu.h"
+#include "support/eventually.h"
 #include "support/planted.h"
 #include "tuner/search/search.h"
 #include "tuner/worker/process.h"
@@ -51,15 +52,13 @@ TEST_F(WorkerTest, AnIllegalInstruction) {
 }
 
 TEST_F(WorkerTest, AnEndlessLoop) {
-  const auto begin = std::chrono::steady_clock::now();
   expect_failure("for (;;) asm volatile(\"\");", Failure::Kind::timed_out, "timed out after");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 // The budget is spent when the first is given up.
 TEST_F(WorkerTest, AnEndlessFirstCandidateLeavesTheNextItsChance) {
   plant(configs_[0], "for (;;) asm volatile(\"\");");
-  input_.options.budget = std::chrono::seconds(1);
+  input_.options.budget = std::chrono::seconds(1);  // clock: which is spent
   const auto bench = worker_bench(input_, compiler_).value();
   const auto rows = bench->screen({configs_[0], configs_[1]});
   ASSERT_EQ(rows.size(), 2u);
@@ -68,9 +67,11 @@ TEST_F(WorkerTest, AnEndlessFirstCandidateLeavesTheNextItsChance) {
 }
 
 // As on a machine whose memory is slow to come: calls end 4 s from now, beyond a candidate's 2 s.
+// Where the machine is slower than that it is in time, and passes too.
 TEST_F(WorkerTest, AFirstCandidateThatIsLateIsAskedAgain) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = std::chrono::steady_clock::now();  // clock: how long a tick is
   const std::uint64_t ticks = __builtin_ia32_rdtsc();
+  // clock: the same
   while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(100)) {
   }
   const std::uint64_t second = (__builtin_ia32_rdtsc() - ticks) * 10;
@@ -167,7 +168,9 @@ TEST_F(WorkerTest, ADeathInTheRaceCostsThatFinalistAlone) {
 
 TEST_F(WorkerTest, TheWholeSearchRunsOnRealKernels) {
   input_.gemm = Gemm::row_major(48, 64, 32);
-  input_.options.budget = std::chrono::milliseconds(1500);
+  input_.options.budget =
+      std::chrono::milliseconds(1500);  // clock: spent or not, there is a winner
+  input_.options.candidates = 24;
   std::size_t with_code = 0;
   input_.sink = [&](const Evidence& e) { with_code += e.source && e.binary; };
   const auto bench = worker_bench(input_, *host_compiler().value()).value();
@@ -215,9 +218,7 @@ TEST(WorkerProcess, DiesWithItsParent) {
     std::string number, name, state;
     return bool(stat >> number >> name >> state) && state != "Z" && state != "X";
   };
-  for (int i = 0; i < 500 && running(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(running());
+  test::eventually([&] { return !running(); });
 }
 
 TEST(WorkerProcess, RefusesWhatItDoesNotUnderstand) {

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "runtime/backend.h"
+#include "runtime/env.h"
 
 namespace kiln {
 namespace {
@@ -124,7 +125,7 @@ std::string lock_name(Vendor vendor, int index) {
 }
 
 std::filesystem::path DeviceLock::path_of(std::string_view device) {
-  const char* named = std::getenv("KILN_LOCK_DIR");
+  const char* named = env("KILN_LOCK_DIR");
   std::string file = fmt::format("kiln-{}.lock", device);
   std::replace(file.begin(), file.end(), '/', '_');
   if (named != nullptr && *named != '\0') return std::filesystem::path(named) / file;

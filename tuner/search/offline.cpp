@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "generator/render/emulated.h"
+#include "runtime/cpu/affinity.h"
 #include "runtime/timer.h"
 #include "tuner/verify/check.h"
 #include "tuner/verify/ragged.h"
@@ -104,7 +105,7 @@ Result<std::vector<Ranked>> rank_offline(const Gemm& gemm, const DeviceCaps& dev
   };
   {
     std::vector<std::jthread> others;
-    for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) others.emplace_back(work);
+    for (int i = 1; i < usable_threads(); ++i) others.emplace_back(work);
     work();
   }
   std::erase_if(all, [](const Ranked& one) { return one.source.text.empty(); });

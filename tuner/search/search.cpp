@@ -9,6 +9,7 @@
 
 #include "generator/space/summation.h"
 #include "runtime/backend.h"
+#include "runtime/work_counts.h"
 #include "tuner/search/proposer.h"
 #include "tuner/search/stopping.h"
 
@@ -42,6 +43,7 @@ class Search {
   }
 
   Result<SearchResult> run() {
+    count_work(Work::searches);
     report(Progress::Stage::space);
     resume();
     screen_incumbent();
@@ -100,6 +102,7 @@ class Search {
   void add_new(Measured row) {
     row.predicted_ns = proposer_.predicted_ns(row.config);
     const bool first_of_config = latest_.count(row.config) == 0;
+    if (first_of_config) count_work(Work::candidates);
     add(std::move(row), first_of_config);
     if (!input_.sink) return;
     const Measured& stored = result_.measured.back();
@@ -138,7 +141,7 @@ class Search {
   // its own best, some at a time: of long calls, eight would leave nothing for the model's own
   // choices.
   void screen_first() {
-    if (input_.first.empty()) return;
+    if (input_.first.empty() || candidates_left() == 0) return;
     constexpr std::size_t kAtOnce = 2;
     constexpr double kShare = 0.2, kSlower = 1.5;
     const bool host = on_host(space_.device);
@@ -148,6 +151,7 @@ class Search {
       if (latest_.count(config) == 0 && legal(config) && !cancelled() &&
           proposer_.predicted_ns(config) <= slowest)
         group.push_back(config);
+    group.resize(std::min(group.size(), candidates_left()));
     const std::size_t at_once = host ? kAtOnce : group.size();
     for (std::size_t i = 0; i < group.size() && !cancelled(); i += at_once) {
       if (i > 0 && seconds() > kShare * input_.options.budget.count()) break;
@@ -177,6 +181,13 @@ class Search {
     return ++groups_ % 4 == 0 ? Group{0, std::max(kCodes, 3 * each)} : Group{kCodes, each};
   }
 
+  /// Of those that the caller allows in all.
+  std::size_t candidates_left() const {
+    if (input_.options.candidates == 0) return space_.legal.size();
+    const auto most = static_cast<std::size_t>(input_.options.candidates);
+    return most - std::min(most, latest_.size());
+  }
+
   void explore() {
     result_.end = explored();
     // A part of the space says nothing of the whole.
@@ -191,9 +202,11 @@ class Search {
     while (proposer_.remaining() > 0 && !bench_.exhausted() && !cancelled()) {
       // Begins no group of which the greater part would lie beyond the budget.
       if (seconds() + 0.5 * last_group > budget) return End::budget;
+      if (candidates_left() == 0) return End::candidates;
       const double begin = seconds();
       const auto [codes, more] = group_size();
-      const std::vector<Config> group = proposer_.next(codes, more);
+      std::vector<Config> group = proposer_.next(codes, more);
+      group.resize(std::min(group.size(), candidates_left()));
       std::vector<Measured> rows = bench_.screen(group);
       const bool cut_short = rows.size() < group.size();
       for (Measured& row : rows) add_new(std::move(row));

@@ -15,7 +15,7 @@ namespace kiln {
 
 struct SearchResult {
   /// Why no more candidates were asked for.
-  enum class End : std::uint8_t { budget, space, cancelled, bench };
+  enum class End : std::uint8_t { budget, candidates, space, cancelled, bench };
   /// In the order they were decided, known rows first. A finalist appears twice: as it was screened
   /// and, with Round::race, as it was raced.
   std::vector<Measured> measured;

@@ -127,7 +127,11 @@ Verdict Checker::asked(const Gemm& gemm, const DeviceCaps& device, const Config&
   if (on_gpu()) request["device_index"] = where_.device_index;
   if (where_.emulated) request["emulated"] = true;
   const auto reply = worker_->ask(request, std::array{image->get()}, seconds_allowed(gemm));
-  if (!reply) return tl::unexpected(reply.error());
+  if (!reply) {
+    if (reply.error().kind == Failure::Kind::crashed && !worker_->came_to_code())
+      return failed(Failure::Kind::resources, reply.error().detail);
+    return tl::unexpected(reply.error());
+  }
   const nlohmann::json& body = reply->body;
   if (const auto fault = body.find("fault"); fault != body.end()) {
     worker_.reset();  // it ends itself

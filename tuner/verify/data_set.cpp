@@ -264,8 +264,8 @@ void DataSet::change_inputs(const Gemm& gemm) {
   for (const ProductPart& part : parts_)
     if (lists_products(gemm) && part.group % 2 == 1)
       spoil(part.gemm, recipe_.seed + static_cast<std::uint64_t>(part.group),
-            a + bytes_of(gemm.a.dtype, part.group * gemm.stride_a()),
-            b + bytes_of(gemm.b.dtype, part.group * gemm.stride_b()));
+            a + offset_bytes(gemm.a.dtype, part.group * gemm.stride_a()),
+            b + offset_bytes(gemm.b.dtype, part.group * gemm.stride_b()));
   spoil_groups(gemm, parts_, recipe_.seed, input(Operand::a).buffer, input(Operand::b).buffer);
   for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::zero_b})
     if (present(gemm, which)) spoil_scales(gemm, which, parts_, recipe_.seed, input(which).buffer);

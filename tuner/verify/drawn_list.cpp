@@ -57,9 +57,10 @@ std::vector<Filling> fillings(const Gemm& gemm, Operand which, std::uint64_t see
   constexpr std::uint64_t kApart = 1000;  // no other seed of one verification is so far away
   std::vector<Filling> all;
   for (const ProductPart& part : parts_of(gemm, numbers))
-    all.push_back({part.gemm, seed + kApart * static_cast<std::uint64_t>(part.group + 1),
-                   static_cast<std::byte*>(data) +
-                       bytes_of(dtype_of(gemm, which), part.group * batch_stride(gemm, which))});
+    all.push_back(
+        {part.gemm, seed + kApart * static_cast<std::uint64_t>(part.group + 1),
+         static_cast<std::byte*>(data) +
+             offset_bytes(dtype_of(gemm, which), part.group * batch_stride(gemm, which))});
   return all;
 }
 

@@ -112,10 +112,11 @@ class Batch {
     if (gemm_.scale_d != Scale::none) return codes(i, j, count);
     // Nearly all elements pass this test, which the compiler turns into a few vector instructions.
     // The lesser of the two magnitudes: an infinity must not excuse a finite value.
-    const auto [of_value, of_all] = half_spacing(gemm_.d.dtype);
-    const auto passes = [&, of_value, of_all](std::int64_t x) {
+    const HalfSpacing half = half_spacing(gemm_.d.dtype);
+    const auto passes = [&, half](std::int64_t x) {
       return std::fabs(got_[x] - value_[x]) <=
-             error_[x] + of_all + of_value * std::min(std::fabs(got_[x]), std::fabs(value_[x]));
+             error_[x] + half.of_all +
+                 half.of_value * std::min(std::fabs(got_[x]), std::fabs(value_[x]));
     };
     int doubtful = 0;
     for (std::int64_t x = 0; x < count; ++x) doubtful += !passes(x);

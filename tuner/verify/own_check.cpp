@@ -82,6 +82,8 @@ Verdict run_in_fresh_worker(const nlohmann::json& request, const Binary& binary,
   auto worker = WorkerProcess::start(*executable);
   if (!worker) return no_room(worker.error().message);
   const auto reply = worker->ask(request, std::array{image->get(), output}, seconds);
+  if (!reply && reply.error().kind == Failure::Kind::crashed && !worker->came_to_code())
+    return no_room(reply.error().detail);
   if (!reply) return tl::unexpected(reply.error());
   if (const auto error = reply->body.find("error"); error != reply->body.end())
     return no_room(error->dump());

@@ -370,12 +370,15 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
   if (Status status = validate(gemm); !status) return status;
   const bool empty = gemm.m == 0 || gemm.n == 0;
   for (const Operand which : kOperands) {
-    if (empty && which != Operand::amax_d) continue;
+    const bool of_rows = which == Operand::scale_d && gemm.scale_d == Scale::line;
+    if (empty && which != Operand::amax_d && !of_rows) continue;
     const bool read = which == Operand::c ? in.beta != 0.0 : span(gemm, which) > 0;
     if (read && pointer(in, which) == nullptr)
       return fail(ErrorCode::bad_input,
                   fmt::format("{} = null: this problem needs it", name(which)));
   }
+  if (gemm.n == 0 && gemm.scale_d == Scale::line)  // of no element the largest magnitude is 0
+    std::fill_n(static_cast<float*>(in.scale_d), span(gemm, Operand::scale_d), 1.0F);
   std::vector<double> value(gemm.n), error(gemm.n);
   std::uint32_t largest = 0;
   for (std::int64_t batch = 0; !empty && batch < gemm.batch; ++batch) {

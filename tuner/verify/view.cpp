@@ -247,7 +247,7 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
   view.dtype = dtype_of(gemm, which);
   if (base)  // an operand that is never read may be null
     view.data = static_cast<const std::byte*>(base) +
-                bytes_of(view.dtype, batch * batch_stride(gemm, which));
+                offset_bytes(view.dtype, batch * batch_stride(gemm, which));
   view.rows = which == Operand::a      ? rows_of_a(gemm)
               : which == Operand::b    ? gemm.k
               : which == Operand::bias ? gemm.m
@@ -273,7 +273,7 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
 MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor) {
   const FactorColumns columns = columns_of(gemm, factor);
   of_product.data = static_cast<const std::byte*>(of_product.data) +
-                    bytes_of(of_product.dtype, of_product.offset(0, columns.offset));
+                    offset_bytes(of_product.dtype, of_product.offset(0, columns.offset));
   of_product.columns = gemm.n;
   of_product.column_stride *= columns.step;
   return of_product;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/backend.h"
+#include "runtime/cpu/affinity.h"
 
 namespace kiln {
 
@@ -40,8 +41,7 @@ void CandidateCode::compile(const std::vector<Config>& group, const Told& told) 
       batch->more.notify_all();
     }
   };
-  const std::size_t helpers =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), fresh.size());
+  const std::size_t helpers = std::min(static_cast<std::size_t>(usable_threads()), fresh.size());
   for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
   if (!on_host(device_)) return;
   wait(told, [&] { return batch->done == batch->total; });

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "generator/problem/canonical.h"
 #include "runtime/backend.h"
+#include "runtime/env.h"
 #include "runtime/memory.h"
 #include "tuner/measure/gpu_timing.h"
 #include "tuner/measure/operand_sets.h"
@@ -41,6 +43,13 @@ double candidate_seconds(const Gemm& gemm, const DeviceCaps& device, double call
   const double work = gemm.flops() * 1e-9 / kLeastGflops;
   const double call = call_ns > 0 ? 3e-9 * call_ns : work;
   return kLeastCandidateSeconds + 8 * call + work + double(touched_bytes(gemm)) / kCheckedBytes;
+}
+
+double patience() {
+  const char* given = env("KILN_PATIENCE");
+  if (given == nullptr) return 1;
+  const double factor = std::strtod(given, nullptr);
+  return factor >= 1 ? factor : 1;
 }
 
 Status room_to_tune(const Gemm& gemm, const DeviceCaps& device) {

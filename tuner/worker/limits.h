@@ -25,6 +25,10 @@ double candidate_seconds(const Gemm& gemm, const DeviceCaps& device, double call
 /// machine that is busy.
 inline constexpr double kLeastCandidateSeconds = 2.0;
 
+/// By what all of these are multiplied: $KILN_PATIENCE, a number of 1 or more (emulated devices and
+/// virtual machines that are slower than any real one), else 1.
+double patience();
+
 /// Whether tuning finds memory for its operand sets, the inputs of a check and a reference of D.
 /// Errors: device, with both sizes.
 Status room_to_tune(const Gemm& gemm, const DeviceCaps& device);

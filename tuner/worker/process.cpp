@@ -22,9 +22,14 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/cpu/affinity.h"
+#include "runtime/env.h"
 #include "runtime/log.h"
 #include "runtime/own_folder.h"
 #include "runtime/timer.h"
+#include "runtime/work_counts.h"
+#include "tuner/worker/limits.h"
+#include "tuner/worker/starvation.h"
 
 extern char** environ;
 
@@ -36,6 +41,7 @@ namespace fs = std::filesystem;
 constexpr const char* kExecutable = "kiln-worker";
 // From the closing of its socket to the end of a process: milliseconds, unless it frees a lot.
 constexpr double kDyingSeconds = 2.0;
+constexpr double kLongestLimit = 86400.0 * 365;
 
 /// What a worker may know of its parent's environment, and why. Names that end in '_' stand for all
 /// that begin so.
@@ -56,9 +62,11 @@ bool is_passed_on(std::string_view variable) {
   });
 }
 
+/// Nothing where this program has more rights than its user: what the worker compiles runs here.
 std::vector<char*> passed_on() {
   std::vector<char*> variables;
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
+  char** const all = env_is_foreign() ? nullptr : environ;
+  for (char** variable = all; variable != nullptr && *variable != nullptr; ++variable)
     if (is_passed_on(*variable)) variables.push_back(*variable);
   variables.push_back(nullptr);
   return variables;
@@ -127,7 +135,7 @@ struct SpawnPlan {
 
 Result<fs::path> find_worker() {
   std::error_code ignored;
-  if (const char* named = std::getenv("KILN_WORKER"); named && *named) {
+  if (const char* named = env("KILN_WORKER"); named && *named) {
     if (access(named, X_OK) == 0) return fs::path(named);
     return fail(ErrorCode::device, fmt::format("KILN_WORKER = {}: {}", named, strerror(errno)));
   }
@@ -188,10 +196,12 @@ Result<WorkerProcess> WorkerProcess::start(const fs::path& executable) {
   char* arguments[] = {path.data(), parent.data(), nullptr};
   std::vector<char*> environment = passed_on();
   pid_t pid = 0;
+  const WholeMask mask;  // a caller that is pinned must not confine what is measured
   const int error = posix_spawn(&pid, path.c_str(), &plan.actions, &plan.attributes, arguments,
                                 environment.data());
   if (error != 0) return system_failure(fmt::format("start of {}", path).c_str(), error);
   worker.pid_.value = pid;
+  count_work(Work::workers);
   return worker;
 }
 
@@ -271,14 +281,15 @@ tl::expected<Message, Failure> WorkerProcess::ask(const nlohmann::json& request,
   numbered["id"] = ++asked_;
   if (const Status sent = send_message(socket_.get(), numbered, files); !sent)
     return tl::unexpected(obituary(bury()));
-  const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
+  const Starvation starved(pid_.value);
+  const std::int64_t begin = now_ns();
   for (;;) {
-    if (!readable_until(deadline)) {
+    if (!readable_within(begin, seconds * patience(), starved)) {
       const auto phase = static_cast<WorkerStatus::Phase>(status_.page->phase.load());
       bury();
       return tl::unexpected(
           Failure{Failure::Kind::timed_out,
-                  fmt::format("timed out after {:.1f} s {}", seconds, name(phase))});
+                  fmt::format("timed out after {:.1f} s {}", seconds * patience(), name(phase))});
     }
     auto message = receive_message(socket_.get());
     if (message) {
@@ -292,10 +303,17 @@ tl::expected<Message, Failure> WorkerProcess::ask(const nlohmann::json& request,
   }
 }
 
-bool WorkerProcess::readable_until(std::int64_t deadline) const {
+bool WorkerProcess::readable_within(std::int64_t begin, double seconds,
+                                    const Starvation& starved) const {
+  const double limit_ns = std::min(seconds, kLongestLimit) * 1e9;
+  std::int64_t deadline = begin + static_cast<std::int64_t>(limit_ns);
   for (;;) {
-    const std::int64_t left = deadline - now_ns();
-    if (left <= 0) return false;
+    std::int64_t left = deadline - now_ns();
+    if (left <= 0) {
+      deadline = begin + static_cast<std::int64_t>(limit_ns) + starved.ns();
+      left = deadline - now_ns();
+      if (left <= 0) return false;
+    }
     pollfd waiting{socket_.get(), POLLIN, 0};
     constexpr std::int64_t kLongestWait = 1'000'000;  // ms: poll takes an int
     if (poll(&waiting, 1, static_cast<int>(std::min(left / 1'000'000 + 1, kLongestWait))) > 0)

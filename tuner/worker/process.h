@@ -17,6 +17,8 @@ namespace kiln {
 /// tried.
 Result<std::filesystem::path> find_worker();
 
+class Starvation;
+
 /// One running worker, with only those variables of this process's environment that it needs. It
 /// dies with the thread that started it, with this object, and by SIGKILL when it overruns a limit:
 /// its work is then over, whatever the state it was in.
@@ -28,11 +30,15 @@ class WorkerProcess {
   WorkerProcess& operator=(WorkerProcess&&) noexcept;
   ~WorkerProcess();
 
-  /// Sends a request and waits `seconds` for the answer to it; an answer to an earlier one, which a
-  /// candidate's code may have caused to be sent, is dropped. A crash, an exit or a timeout is the
+  /// Sends a request and waits for the answer to it, `seconds` times patience() and as long as the
+  /// worker waits for a core; an answer to an earlier one, which a candidate's code may have caused
+  /// to be sent, is dropped. A crash, an exit or a timeout is the
   /// Failure of the candidate that `status().candidate` names; the process is gone then.
   tl::expected<Message, Failure> ask(const nlohmann::json& request, std::span<const int> files,
                                      double seconds);
+  /// Whether the last request came as far as loading code. What ended the process before that (no
+  /// memory for its libraries, say) is the machine's trouble, not the code's.
+  bool came_to_code() const { return status_.page->phase > WorkerStatus::preparing; }
   bool alive() const { return pid_.value > 0; }
   const WorkerStatus& status() const { return *status_.page; }
   pid_t pid() const { return pid_.value; }
@@ -54,8 +60,8 @@ class WorkerProcess {
   int bury();
   std::optional<int> reap(double seconds);
   Failure obituary(int wait_status) const;
-  /// False: the deadline came first.
-  bool readable_until(std::int64_t deadline) const;
+  /// False: the limit came first.
+  bool readable_within(std::int64_t begin, double seconds, const Starvation& starved) const;
 
   Pid pid_;
   Fd socket_;

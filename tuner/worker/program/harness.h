@@ -113,4 +113,10 @@ std::unique_ptr<Harness> gpu_harness();
 /// A Failure of an Error that says nothing about the candidate.
 inline Failure resources(const Error& error) { return {Failure::Kind::resources, error.message}; }
 
+/// A Failure of a host kernel that was not loaded: the machine's (LoadedImage::load), or its own.
+inline Failure load_failure(const Error& error) {
+  if (error.code == ErrorCode::device) return resources(error);
+  return {Failure::Kind::load, error.message};
+}
+
 }  // namespace kiln

@@ -152,6 +152,7 @@ class HostHarness final : public Harness {
     open_library();
     most_threads_ = input_.device.compute_units;
     const TeamLease team(most_threads_);
+    fix_threads();
     limit_address_space(touched_bytes(input_.gemm));
     confined_ = true;
     return enter_cage(CageKind::host, status);
@@ -162,7 +163,7 @@ class HostHarness final : public Harness {
   tl::expected<std::unique_ptr<Candidate>, Failure> load(std::span<const std::byte> image,
                                                          const Config& config) override {
     auto kernel = HostKernel::load(image);
-    if (!kernel) return tl::unexpected(Failure{Failure::Kind::load, kernel.error().message});
+    if (!kernel) return tl::unexpected(load_failure(kernel.error()));
     return std::make_unique<HostCandidate>(std::move(*kernel), input_, config, *verifiers_,
                                            timed_.get());
   }

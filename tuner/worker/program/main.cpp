@@ -8,18 +8,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <thread>
 
+#include "runtime/cpu/affinity.h"
 #include "tuner/worker/program/fault_report.h"
 #include "tuner/worker/program/session.h"
 
 namespace {
 
 // A backstop for a parent that lost its clock: the longest budget there is, on every core.
-rlim_t cpu_seconds() { return rlim_t{86400} * std::max(1u, std::thread::hardware_concurrency()); }
+rlim_t cpu_seconds() { return rlim_t{86400} * static_cast<rlim_t>(kiln::core_count()); }
 
 bool parent_is(int pid) { return getppid() == pid; }
 
@@ -30,6 +29,7 @@ void confine() {
   setrlimit(RLIMIT_CPU, &cpu);
   // Should memory run out, the candidate is to go, not its parent.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
+  kiln::reread_cores();  // in the cage no file can be read
 }
 
 int usage() {

@@ -151,7 +151,7 @@ json Session::screen(const Message& request) {
   };
   enter(WorkerStatus::loading);
   const auto image = read_file(request.files.at(0).get());
-  if (!image) return failed({Failure::Kind::load, image.error().message});
+  if (!image) return failed(resources(image.error()));
   const auto candidate = harness_->load(*image, *config);
   if (!candidate) return failed(candidate.error());
 
@@ -199,7 +199,7 @@ std::optional<Failure> Session::admit(const Message& request, std::size_t number
   const auto config = parse_config(entry.at("config").get<std::string>());
   if (!config) return Failure{Failure::Kind::load, config.error().message};
   const auto image = read_file(request.files.at(number).get());
-  if (!image) return Failure{Failure::Kind::load, image.error().message};
+  if (!image) return resources(image.error());
   auto loaded = harness_->load(*image, *config);
   if (!loaded) return loaded.error();
   enter(WorkerStatus::verifying, candidate);
@@ -279,7 +279,7 @@ json Session::check(const Message& request) {
   };
   enter(WorkerStatus::loading);
   const auto image = read_file(request.files.at(0).get());
-  if (!image) return failed({Failure::Kind::load, image.error().message});
+  if (!image) return failed(resources(image.error()));
   const auto candidate = harness_->load(*image, *config);
   if (!candidate) return failed(candidate.error());
   enter(WorkerStatus::verifying);

@@ -1,4 +1,5 @@
 // host_amx on machines without AMX: its rendered code, with the tile registers in memory.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,10 +7,12 @@
 #include <vector>
 
 #include "generator/problem/gemm_types.h"
+#include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/space.h"
 #include "runtime/cpu/cpu.h"
 #include "support/host_compiler.h"
+#include "support/proofs.h"
 #include "support/random_gemm.h"
 #include "support/tiles.h"
 #include "tuner/measure/bound_kernel.h"
@@ -48,13 +51,19 @@ void expect_right(const Gemm& gemm, const DeviceCaps& device, const HostAmx& con
   const std::string what = text(gemm) + ", " + text(Config(config));
   const auto source = emulated(gemm, device, config);
   ASSERT_TRUE(source) << what << ": " << source.error().message;
-  const auto binary = test::compiler().compile(*source);
-  ASSERT_TRUE(binary) << what << ": " << binary.error().message;
-  BoundKernel kernel(HostKernel::load(binary->image).value(), config, gemm, device);
-  const Verdict verdict = verify(
-      gemm, [&](const Operands& operands) { return kernel.run(operands); }, {},
-      flushed_by(gemm, device, config));
-  EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
+  const auto check = [&]() -> std::string {
+    const auto binary = test::compiler().compile(*source);
+    if (!binary) return binary.error().message;
+    BoundKernel kernel(HostKernel::load(binary->image).value(), config, gemm, device);
+    const Verdict verdict = verify(
+        gemm, [&](const Operands& operands) { return kernel.run(operands); }, {},
+        flushed_by(gemm, device, config));
+    return verdict ? std::string() : verdict.error().detail;
+  };
+  const std::string asked =
+      fmt::format("{} {} {} {} {}", code_key(*source), text(Config(config)), text(gemm),
+                  device.compute_units, test::host_sources() + test::emulation_sources());
+  EXPECT_EQ(test::proof(asked, check, 8), "") << what;
 }
 
 TEST_P(EmulatedTiles, AreRightForEveryProblem) {

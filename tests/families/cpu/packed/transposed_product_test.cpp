@@ -63,11 +63,7 @@ TEST_P(TransposedProduct, IsRightForRandomProblems) {
       attempt.at(what);
       auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
       ASSERT_TRUE(verifier) << what << ": " << verifier.error().message;
-      auto kernel = test::compiled(gemm, *device, config);
-      ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
-      const auto verdict =
-          verifier->check([&](const Operands& operands) { return kernel->run(operands); },
-                          flushed_by(gemm, *device, config));
+      const Verdict verdict = test::check_compiled(*verifier, *device, config);
       EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
       ++checked;
     }

@@ -113,7 +113,7 @@ TEST_P(EmulatedWeights, GatedConfigsAreRight) { prove_sampled(GetParam(), With::
 TEST_P(EmulatedWeights, GroupedConfigsAreRight) { prove_sampled(GetParam(), With::groups); }
 
 /// What a call writes where rows of A that are of no group hold `beyond`, as bits of bf16.
-std::vector<std::byte> written(const Gemm& gemm, const EmulatedKernel& kernel,
+std::vector<std::byte> written(const Gemm& gemm, const test::Emulated& kernel,
                                const std::vector<std::int32_t>& rows, std::uint16_t beyond) {
   std::vector<std::byte> memory[kOperandCount];
   Operands operands;

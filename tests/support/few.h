@@ -1,0 +1,27 @@
+// Tuning in tests ends by count, so that it does the same work on any machine.
+#pragma once
+
+#include <chrono>
+
+#include "kiln/options.hpp"
+
+namespace kiln::test {
+
+/// A search of so many candidates, however long they take.
+inline TuneOptions few(int candidates, int threads = 0) {
+  TuneOptions options;
+  options.budget = std::chrono::hours(24);  // clock: no machine meets it
+  options.candidates = candidates;
+  options.threads = threads;
+  return options;
+}
+
+/// The same where a sample takes an emulator seconds: a race ends with its fewest samples. One
+/// candidate at least is timed, so that there is a winner.
+inline TuneOptions few_emulated(int candidates) {
+  TuneOptions options = few(candidates);
+  options.budget = std::chrono::seconds(1);  // clock: spent or not, there is a winner
+  return options;
+}
+
+}  // namespace kiln::test
