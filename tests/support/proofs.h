@@ -7,6 +7,7 @@
 // KILN_PROVE=1:     what is not kept is computed, and the file written anew, without what no check
 //                   asked for.
 // KILN_PROVE=all:   everything is computed, and the file written anew; nightly.
+// Both are for a whole test file (ctest -R NAME): under a filter the others' outcomes are lost.
 //
 // What is kept as right must come out right wherever it is computed. Only a run writes the files;
 // their lines are sorted: "<16 hex digits> <outcome>".
