@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "runtime/cgroups.h"
+
 namespace kiln {
 namespace {
 
@@ -55,17 +57,9 @@ std::int64_t left_in(const fs::path& top, fs::path group, const Names& names) {
 
 std::int64_t left_in_groups(const fs::path& root) {
   std::int64_t least = kUnknown;
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // number:controllers:path
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const fs::path path = line.substr(second + 1);
-    if (controllers.empty())
-      least = std::min(least, left_in(root / "sys/fs/cgroup", path, kSecond));
-    else if (("," + controllers + ",").find(",memory,") != std::string::npos)
-      least = std::min(least, left_in(root / "sys/fs/cgroup/memory", path, kFirst));
-  }
+  for_each_control_group(root, "memory", [&](const ControlGroup& own) {
+    least = std::min(least, left_in(own.mount, own.group, own.second ? kSecond : kFirst));
+  });
   return least;
 }
 

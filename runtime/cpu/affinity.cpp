@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/cgroups.h"
 #include "runtime/env.h"
 
 namespace kiln {
@@ -127,7 +128,7 @@ std::vector<int> openmp_places() {
 constexpr int kMostRemembered = 4096;
 std::array<std::atomic<int>, kMostRemembered> g_core_of{};  // + 1; 0: not read yet
 
-/// The quota of a group and of each above it, in CPUs. As for memory (runtime/memory.cpp).
+/// The quota of a group and of each above it, in CPUs.
 double quota_in(const fs::path& top, fs::path group, bool second) {
   double least = kNoQuota;
   for (;; group = group.parent_path()) {
@@ -187,18 +188,9 @@ void forget_pool_threads() { g_pool_count.store(0); }
 
 double cpu_quota(const fs::path& root) {
   double least = kNoQuota;
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // number:controllers:path
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const fs::path path = line.substr(second + 1);
-    if (controllers.empty())
-      least = std::min(least, quota_in(root / "sys/fs/cgroup", path, true));
-    else if (("," + controllers + ",").find(",cpu,") != std::string::npos)
-      for (const std::string& folder : {std::string("cpu"), controllers})
-        least = std::min(least, quota_in(root / "sys/fs/cgroup" / folder, path, false));
-  }
+  for_each_control_group(root, "cpu", [&](const ControlGroup& own) {
+    least = std::min(least, quota_in(own.mount, own.group, own.second));
+  });
   return least;
 }
 
