@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <vector>
 
 #include "generator/render/code_key.h"
@@ -29,6 +30,7 @@ Mode mode() {
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error(path.string() + ": cannot be read, and outcomes depend on it");
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -147,7 +149,10 @@ const std::string& emulation_sources() {
 }
 
 const std::string& host_sources() {
-  static const std::string hash = hash_of({"runtime/cpu", "tuner/measure/bound_kernel.cpp"});
+  static const std::string hash = hash_of(
+      {"runtime/cpu/kernel.cpp", "runtime/cpu/launch.cpp", "runtime/cpu/image.cpp",
+       "runtime/cpu/row_copies.cpp", "runtime/cpu/packed_b.cpp", "runtime/cpu/added_rows.cpp",
+       "runtime/cpu/sum_scales.h", "tuner/measure/bound_kernel.cpp"});
   return hash;
 }
 

@@ -11,17 +11,13 @@
 
 namespace kiln::candidate_code_test {
 
-/// Takes until who waits was told a second time that nothing more is done, and makes nothing that
-/// runs.
+/// Compiles until `ticked`, and makes nothing that runs.
 class SlowCompiler final : public Compiler {
  public:
   Result<Binary> compile(const Source&) override {
     test::eventually([&] { return ticked.load(); });
     return Binary{};
   }
-  SlowCompiler() = default;
-  /// Or at once.
-  explicit SlowCompiler(bool at_once) : ticked(at_once) {}
   std::atomic<bool> ticked{false};
   Result<std::string> assembly(const Source&) override { return std::string(); }
   std::string version() const override { return "slow"; }
@@ -69,11 +65,14 @@ TEST(CandidateCode, TellsHowManyAreDoneAndTicksMeanwhile) {
 TEST(CandidateCode, WhatTheToldFunctionThrowsEndsTheWaitAlone) {
   const Gemm gemm = Gemm::row_major(48, 64, 32);
   const DeviceCaps device = caps_named("avx2").value();
-  SlowCompiler compiler(true);
+  SlowCompiler compiler;
   SearchInput input{.gemm = gemm, .device = device};
   CandidateCode code(input, compiler);
   const auto configs = some_configs(gemm, device);
-  const auto throws = [](std::size_t, std::size_t) { throw std::runtime_error("enough"); };
+  const auto throws = [&](std::size_t, std::size_t) {
+    compiler.ticked = true;
+    throw std::runtime_error("enough");
+  };
   EXPECT_THROW(code.compile(configs, throws), std::runtime_error);
   code.compile(configs);
   EXPECT_TRUE(code.of(configs.front()).artifact.binary);
@@ -83,14 +82,18 @@ TEST(CandidateCode, WhatTheToldFunctionThrowsEndsTheWaitAlone) {
 TEST(CandidateCode, OfAGpuTheFirstOneIsWaitedFor) {
   const Gemm gemm = Gemm::row_major(64, 64, 64);
   const DeviceCaps device = caps_named("sm_90a").value();
-  SlowCompiler compiler(true);
+  SlowCompiler compiler;
   SearchInput input{.gemm = gemm, .device = device};
   CandidateCode code(input, compiler);
   const auto configs = some_configs(gemm, device);
   int told = 0;
   code.compile(configs, [&](std::size_t, std::size_t) { ++told; });
   EXPECT_EQ(told, 0);
-  EXPECT_TRUE(code.of(configs.front(), [&](std::size_t, std::size_t) { ++told; }).artifact.binary);
+  const auto tick = [&](std::size_t, std::size_t) {
+    ++told;
+    compiler.ticked = true;
+  };
+  EXPECT_TRUE(code.of(configs.front(), tick).artifact.binary);
   EXPECT_GT(told, 0);
 }
 
