@@ -170,7 +170,7 @@ Status Api::set_up() {
 
 Result<std::shared_ptr<Api>> Api::bind(const Library& library) {
   // A library that is opened again is the same one, with the same handle.
-  static std::map<const void*, std::shared_ptr<Api>> bound;
+  static auto& bound = *new std::map<const void*, std::shared_ptr<Api>>;
   if (const auto known = bound.find(library.handle()); known != bound.end()) return known->second;
   const auto version = library.symbol<const Version* (*)()>("dnnl_version");
   if (!version) return refused(library, "it lacks dnnl_version");

@@ -28,7 +28,7 @@ struct T4Error {
 
 /// A member of an object; null where it has none.
 const T4Json& member(const T4Json& object, const char* name) {
-  static const T4Json none;
+  static const auto& none = *new T4Json;
   const auto at = object.find(name);
   return at == object.end() ? none : *at;
 }

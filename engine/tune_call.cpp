@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "runtime/exit_gate.h"
 #include "runtime/log.h"
 
 namespace kiln {
@@ -29,10 +30,9 @@ TuneOptions with_named_callbacks(TuneOptions options) {
     options.progress = [given = std::move(options.progress)](const Progress& progress) {
       called("progress", given, progress);
     };
-  if (options.cancelled)
-    options.cancelled = [given = std::move(options.cancelled)] {
-      return called("cancelled", given);
-    };
+  options.cancelled = [given = std::move(options.cancelled)] {
+    return ExitGate::ending() || (given && called("cancelled", given));
+  };
   return options;
 }
 

@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 std::vector<Backend>& rows() {
-  static std::vector<Backend> all{
+  static auto& all = *new std::vector<Backend>{
       {.vendor = Vendor::cpu, .name = "cpu", .policy = "cold-v1", .compiler = host_compiler},
       {.vendor = Vendor::nvidia,
        .name = "cuda",

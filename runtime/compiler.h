@@ -51,6 +51,9 @@ Result<Compiler*> host_compiler();
 /// What makes code for `device`: the in-process Clang, or NVRTC. Errors: compiler.
 Result<Compiler*> compiler_for(const DeviceCaps& device);
 
+/// Error of a compile when the process is ending (exit_gate.h).
+tl::unexpected<Error> not_at_exit(const Source& source);
+
 /// What machine code is known by: hash of generator/render/code_key.h's key and the compiler's
 /// version, since another compiler makes other machine code of the same tokens.
 std::string binary_key(const Source& source, std::string_view compiler_version);

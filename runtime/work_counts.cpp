@@ -7,6 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -20,29 +22,31 @@ constexpr std::array<std::string_view, 7> kNames{
 
 std::array<std::atomic<std::int64_t>, kNames.size()> counts;
 
-/// Writes the line at the end of the process. A forked child begins at zero: what its parent did is
-/// the parent's.
-struct AtExit {
-  AtExit() {
-    if (const char* named = env("KILN_WORK_COUNTS"); named != nullptr) file = named;
-    if (!file.empty())
-      pthread_atfork(nullptr, nullptr, [] {
-        for (auto& count : counts) count = 0;
-      });
-  }
-  ~AtExit() {
-    if (file.empty()) return;
-    std::string line = "processes=1";
-    for (std::size_t i = 0; i < kNames.size(); ++i)
-      line += fmt::format(" {}={}", kNames[i], counts[i].load());
-    line += '\n';
-    const int out = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (out < 0) return;
-    (void)!::write(out, line.data(), line.size());
-    ::close(out);
-  }
-  std::string file;
-} at_exit;
+/// From the environment that the process began with; null: nobody wants the counts.
+const char* file = nullptr;
+
+void write_counts() {
+  std::string line = "processes=1";
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    line += fmt::format(" {}={}", kNames[i], counts[i].load());
+  line += '\n';
+  const int out = ::open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (out < 0) return;
+  (void)!::write(out, line.data(), line.size());
+  ::close(out);
+}
+
+/// The line is written at the end of the process. A forked child begins at zero: what its parent
+/// did is the parent's.
+[[maybe_unused]] const bool counting = [] {
+  const char* named = env("KILN_WORK_COUNTS");
+  if (named == nullptr || *named == '\0') return false;
+  file = ::strdup(named);
+  pthread_atfork(nullptr, nullptr, [] {
+    for (auto& count : counts) count = 0;
+  });
+  return std::atexit(write_counts) == 0;
+}();
 
 }  // namespace
 

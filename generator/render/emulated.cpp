@@ -48,11 +48,11 @@ std::string with_wrappers(std::string_view text, const Emulation& emulation) {
 /// Shared variables live where the emulator says, one set a block. A lane stays in its block, so
 /// the compiler asks once a function and not at every access.
 std::string with_shared_variables(std::string text) {
-  static const std::regex dynamic(
+  static const auto& dynamic = *new std::regex(
       R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;)");
   text = std::regex_replace(text, dynamic, "$1* $2 = ($1*)kiln_emu_ops->dynamic_shared();");
   // Inside a function (CUDA), or for the whole file (KILN_SHARED).
-  static const std::regex variable(
+  static const auto& variable = *new std::regex(
       R"((__shared__|KILN_SHARED)\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+|__attribute__\(\(aligned\(\d+\)\)\)\s+)?(\w+)\s+(\w+)((?:\s*\[[^\]]*\])*)\s*;)");
   std::string out;
   int number = 0;

@@ -61,8 +61,8 @@ CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Con
 /// leaves the classes of all other problems as they are.
 bool is_set(std::string_view name, std::string_view value) {
   if (value == value_of(false) || value == "none") return false;
-  static const TemplateValues kDefaults = [] {
-    TemplateValues values;
+  static const TemplateValues& kDefaults = []() -> TemplateValues& {
+    auto& values = *new TemplateValues;
     add_epilogue(values, Gemm{});
     return values;
   }();

@@ -77,10 +77,11 @@ Family family();
 
 namespace {
 
+/// Never destroyed, as no table is: exit() may find other threads at work.
 /// A vendor's most capable family first: the order of class batch_invariant is that of the first
 /// one that offers a plain config (summation.h).
 std::vector<Family>& family_rows() {
-  static std::vector<Family> rows{
+  static auto& rows = *new std::vector<Family>{
       host::amx::family(),     host::weights::family(),       host::packed::family(),
       host::dot::family(),     host::small::family(),         host::amx_weights::family(),
       host::library::family(), cuda::wgmma::family(),         cuda::mma::family(),
@@ -92,7 +93,8 @@ std::vector<Family>& family_rows() {
 }
 
 std::vector<Platform>& platform_rows() {
-  static std::vector<Platform> rows{host::platform(), cuda::platform(), hip::platform()};
+  static auto& rows =
+      *new std::vector<Platform>{host::platform(), cuda::platform(), hip::platform()};
   return rows;
 }
 

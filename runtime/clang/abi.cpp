@@ -56,7 +56,7 @@ extern "C" {
 KILN_EXPORT int kiln_clang_abi() { return kKilnClangAbi; }
 
 KILN_EXPORT const char* kiln_clang_version() {
-  static const std::string version = clang::getClangFullVersion();
+  static const auto& version = *new std::string(clang::getClangFullVersion());
   return version.c_str();
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 /// Runs lld over one object, with `options` before the names of the files.
 Linked link(std::string_view object, std::vector<const char*> options) {
-  static LinkGate gate;
+  static auto& gate = *new LinkGate;
   const InputFile input(object);
   OutputFile output;
   if (!input.good() || !output.good())

@@ -165,7 +165,7 @@ std::vector<std::string> blas_files(const std::string& file,
 
 const std::shared_ptr<Blas>& system_blas() {
   const log::Deferred messages;  // a callback that asks for the library would wait for this one
-  static const std::shared_ptr<Blas> found = []() -> std::shared_ptr<Blas> {
+  static const auto& found = *new std::shared_ptr<Blas>([]() -> std::shared_ptr<Blas> {
     if (const char* named = env("KILN_BLAS"); named != nullptr && *named != '\0') {
       if (auto blas = Blas::open({named}))
         return *blas;
@@ -181,7 +181,7 @@ const std::shared_ptr<Blas>& system_blas() {
     for (const auto& files : choices)
       if (auto blas = Blas::open(files)) return *blas;
     return nullptr;
-  }();
+  }());
   return found;
 }
 

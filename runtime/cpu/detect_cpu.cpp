@@ -166,8 +166,8 @@ Result<DeviceCaps> detect_cpu(int threads) {
     return fail(ErrorCode::bad_input,
                 fmt::format("threads = {}: must be 1 to {}, or 0 for every core", threads, cpus));
   // Features and model cannot change while we run; cpuid traps to the hypervisor (~25 µs a leaf).
-  static const DeviceCaps machine = [&cores] {
-    DeviceCaps caps;
+  static const DeviceCaps& machine = [&cores]() -> DeviceCaps& {
+    auto& caps = *new DeviceCaps;
     caps.cpu = detect_features(caps.arch);
     caps.model = tidy(model_name());
     caps.ghz = base_ghz();

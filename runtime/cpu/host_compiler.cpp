@@ -12,6 +12,7 @@
 #include "generator/render/code_key.h"
 #include "runtime/clang_abi.h"
 #include "runtime/env.h"
+#include "runtime/exit_gate.h"
 #include "runtime/fault_handlers.h"
 #include "runtime/log.h"
 #include "runtime/own_folder.h"
@@ -67,6 +68,8 @@ class HostCompiler : public Compiler {
   explicit HostCompiler(const Entry& entry) : entry_(entry), version_(entry.version()) {}
 
   Result<Binary> compile(const Source& source) override {
+    const ExitGate gate;
+    if (!gate.open()) return not_at_exit(source);
     const Job job(entry_, source, kKilnClangImage);
     const auto& result = job.result();
     if (result.error != nullptr) return compile_error(source, result);
@@ -81,6 +84,8 @@ class HostCompiler : public Compiler {
   }
 
   Result<std::string> assembly(const Source& source) override {
+    const ExitGate gate;
+    if (!gate.open()) return not_at_exit(source);
     const Job job(entry_, source, kKilnClangAssembly);
     const auto& result = job.result();
     if (result.error != nullptr) return compile_error(source, result);
@@ -133,6 +138,7 @@ Result<std::unique_ptr<Compiler>> open_host_compiler(const std::vector<std::stri
     Entry entry;
     const std::string refused = handle == nullptr ? ::dlerror() : bind(handle, entry);
     if (refused.empty()) {
+      ExitGate::guard_opened_library();
       log::debug("compiler: {}", path);
       return std::make_unique<HostCompiler>(entry);
     }
@@ -144,7 +150,7 @@ Result<std::unique_ptr<Compiler>> open_host_compiler(const std::vector<std::stri
 Result<Compiler*> host_compiler() {
   static std::mutex mutex;
   // Only success is kept: a compiler installed or named later is found by the next call.
-  static std::unique_ptr<Compiler> kept;
+  static Compiler* kept = nullptr;
   const QuietLock lock(mutex);
   if (kept == nullptr) {
     auto opened = open_host_compiler(host_compiler_paths());
@@ -155,9 +161,14 @@ Result<Compiler*> host_compiler() {
 #endif
       return tl::unexpected(opened.error());
     }
-    kept = std::move(*opened);
+    kept = opened->release();
   }
-  return kept.get();
+  return kept;
+}
+
+tl::unexpected<Error> not_at_exit(const Source& source) {
+  return fail(ErrorCode::compiler,
+              fmt::format("{}: not compiled: the process is ending", source.file_name));
 }
 
 std::string binary_key(const Source& source, std::string_view compiler_version) {

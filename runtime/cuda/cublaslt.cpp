@@ -105,7 +105,7 @@ Result<Library> open_library() {
 }
 
 const Result<Library>& library() {
-  static const Result<Library> opened = open_library();
+  static const auto& opened = *new Result<Library>(open_library());
   return opened;
 }
 
@@ -357,11 +357,12 @@ namespace {
 /// One handle a device for the life of the process: making one takes milliseconds and memory.
 Result<Handle> handle_for(const Library& lt, const gpu::GpuDevice& device) {
   constexpr int kMostDevices = 64;
-  static std::array<Result<Handle>, kMostDevices> handles = [] {
-    std::array<Result<Handle>, kMostDevices> none;
+  static auto& handles = []() -> auto& {
+    auto& none = *new std::array<Result<Handle>, kMostDevices>;
     none.fill(Handle{nullptr});
     return none;
-  }();
+  }
+  ();
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   auto& slot = handles.at(static_cast<std::size_t>(device.ordinal()));

@@ -93,10 +93,10 @@ Status start(const gpu::Driver& d) {
 
 Result<const gpu::Driver*> driver() {
   static gpu::Driver table{};
-  static const Status opened = [] {
+  static const auto& opened = *new Status([] {
     Status ok = open_driver(table);
     return ok ? start(table) : ok;
-  }();
+  }());
   if (!opened) return tl::unexpected(opened.error());
   return &table;
 }

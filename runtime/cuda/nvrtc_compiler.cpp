@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/exit_gate.h"
 #include "runtime/gpu/shared_library.h"
 #include "runtime/work_counts.h"
 
@@ -55,6 +56,7 @@ Result<Nvrtc> open_nvrtc() {
   if (!missing.empty())
     return fail(ErrorCode::compiler,
                 fmt::format("{} has no {}: too old a NVRTC", library->name(), missing));
+  ExitGate::guard_opened_library();
   return n;
 }
 
@@ -144,6 +146,8 @@ class NvrtcCompiler final : public Compiler {
   }
 
   Result<Binary> compile(const Source& source) override {
+    const ExitGate gate;
+    if (!gate.open()) return not_at_exit(source);
     Job job(n_);
     if (Status ok = job.compile(source); !ok) return tl::unexpected(ok.error());
     if (const auto warning = performance_warning(job.log()); !warning.empty())
@@ -163,6 +167,8 @@ class NvrtcCompiler final : public Compiler {
   }
 
   Result<std::string> assembly(const Source& source) override {
+    const ExitGate gate;
+    if (!gate.open()) return not_at_exit(source);
     Job job(n_);
     if (Status ok = job.compile(source); !ok) return tl::unexpected(ok.error());
     std::string ptx = job.text(n_.nvrtcGetPTXSize, n_.nvrtcGetPTX);
@@ -202,12 +208,9 @@ std::string_view performance_warning(std::string_view log) {
 }
 
 Result<Compiler*> nvrtc_compiler() {
-  static const Result<std::unique_ptr<Compiler>> compiler =
-      open_nvrtc().map([](const Nvrtc& n) -> std::unique_ptr<Compiler> {
-        return std::make_unique<NvrtcCompiler>(n);
-      });
-  if (!compiler) return tl::unexpected(compiler.error());
-  return compiler->get();
+  static const auto& compiler = *new Result<Compiler*>(
+      open_nvrtc().map([](const Nvrtc& n) -> Compiler* { return new NvrtcCompiler(n); }));
+  return compiler;
 }
 
 }  // namespace kiln

@@ -39,7 +39,7 @@ std::map<std::string, std::string, std::less<>> unpack() {
 }
 
 const auto& files() {
-  static const auto all = unpack();
+  static const auto& all = *new auto(unpack());
   return all;
 }
 

@@ -50,7 +50,7 @@ const Known& known(Machine& m, const KilnEmuMatrix& issued) {
       fmt::format("{} {} {} {}", arch, issued.name, scaled ? issued.immediates[0] : 0,
                   scaled ? issued.immediates[1] : 0);
   static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<Known>> all;
+  static auto& all = *new std::map<std::string, std::unique_ptr<Known>>;
   {
     const std::lock_guard lock(mutex);
     if (const auto found = all.find(key); found != all.end()) return *found->second;

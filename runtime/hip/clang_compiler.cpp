@@ -31,7 +31,7 @@ class ClangCompiler : public Compiler {
 Result<Compiler*> clang_compiler() {
   const auto clang = host_compiler();
   if (!clang) return clang;
-  static ClangCompiler compiler(*clang);
+  static auto& compiler = *new ClangCompiler(*clang);
   return &compiler;
 }
 

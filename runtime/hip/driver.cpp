@@ -26,7 +26,7 @@ struct Differing {
                  unsigned shared_bytes, gpu::Stream, void** parameters, void** extra);
 };
 Differing hip{};
-Runtime the_runtime;
+Runtime& the_runtime = *new Runtime;
 
 Code error_name(Code code, const char** name) {
   *name = hip.error_name(code);
@@ -166,14 +166,14 @@ Status open_runtime(gpu::Driver& d) {
 
 Result<const gpu::Driver*> driver() {
   static gpu::Driver table{};
-  static const Status opened = [] {
+  static const auto& opened = *new Status([] {
     if (Status ok = open_runtime(table); !ok) return ok;
     const Code code = table.cuInit(0);
     if (code == gpu::kSuccess) return Status{};
     return Status(
         fail(ErrorCode::device, fmt::format("{} finds no AMD GPU: hipInit: {}", the_runtime.library,
                                             hip.error_string(code))));
-  }();
+  }());
   if (!opened) return tl::unexpected(opened.error());
   return &table;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/exit_gate.h"
 #include "runtime/fork_gate.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
@@ -130,6 +131,8 @@ class HiprtcCompiler : public Compiler {
   explicit HiprtcCompiler(Hiprtc api) : api_(std::move(api)) {}
 
   Result<Binary> compile(const Source& source) override {
+    const ExitGate gate;
+    if (!gate.open()) return not_at_exit(source);
     count_work(Work::hiprtc);
     std::string arch;
     for (const auto& flag : source.flags)
@@ -172,14 +175,15 @@ class HiprtcCompiler : public Compiler {
 Result<Compiler*> hiprtc_compiler() {
   static std::mutex mutex;
   // Only success is kept: a library installed later is found by the next call.
-  static std::unique_ptr<Compiler> kept;
+  static Compiler* kept = nullptr;
   const std::lock_guard lock(mutex);
   if (kept == nullptr) {
     auto api = Hiprtc::open();
     if (!api) return tl::unexpected(api.error());
-    kept = std::make_unique<HiprtcCompiler>(std::move(*api));
+    ExitGate::guard_opened_library();
+    kept = new HiprtcCompiler(std::move(*api));
   }
-  return kept.get();
+  return kept;
 }
 
 }  // namespace kiln::hip

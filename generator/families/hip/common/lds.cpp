@@ -27,13 +27,14 @@ struct LaneGroups {
 };
 
 const LaneGroups& lane_groups(ArchSet arch, LdsOp op) {
-  static const LaneGroups cdna3_read{
+  static const auto& cdna3_read = *new LaneGroups{
       32, with_upper_half(
               {{{0, 3}, {20, 23}}, {{4, 7}, {16, 19}}, {{8, 11}, {28, 31}}, {{12, 15}, {24, 27}}})};
-  static const LaneGroups cdna4_read{
+  static const auto& cdna4_read = *new LaneGroups{
       64, with_upper_half({{{0, 3}, {12, 15}, {20, 27}}, {{4, 11}, {16, 19}, {28, 31}}})};
-  static const LaneGroups turning_read{64, with_upper_half({{{0, 31}}}), 2};
-  static const LaneGroups write{32, with_upper_half({{{0, 7}}, {{8, 15}}, {{16, 23}}, {{24, 31}}})};
+  static const auto& turning_read = *new LaneGroups{64, with_upper_half({{{0, 31}}}), 2};
+  static const auto& write =
+      *new LaneGroups{32, with_upper_half({{{0, 7}}, {{8, 15}}, {{16, 23}}, {{24, 31}}})};
   if (op == LdsOp::write_b128) return write;
   if (op == LdsOp::read_b64_tr) return turning_read;
   return arch == kGfx950 ? cdna4_read : cdna3_read;

@@ -49,9 +49,9 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
 /// Matrix instructions by the names that the compiler has for them.
 std::string prepared(std::string text) {
   // The one attribute that is an error elsewhere and not merely without meaning.
-  static const std::regex occupancy(R"(__attribute__\(\(amdgpu_\w+\([^)]*\)\)\))");
+  static const auto& occupancy = *new std::regex(R"(__attribute__\(\(amdgpu_\w+\([^)]*\)\)\))");
   text = std::regex_replace(text, occupancy, "");
-  static const std::regex matrix(R"(__builtin_amdgcn_(s?mfma\w+))");
+  static const auto& matrix = *new std::regex(R"(__builtin_amdgcn_(s?mfma\w+))");
   return std::regex_replace(text, matrix, "KILN_EMU_MATRIX(\"$1\")");
 }
 

@@ -1,0 +1,28 @@
+// What must not run once exit() takes down the objects of other libraries: compilers keep theirs in
+// static objects, and a thread inside of one would read what is destroyed. kiln's own tables are
+// never destroyed.
+#pragma once
+
+namespace kiln {
+
+/// While one lives that is open, exit() on any other thread waits: for work that ends by itself.
+class ExitGate {
+ public:
+  ExitGate();
+  ~ExitGate();
+  ExitGate(const ExitGate&) = delete;
+  ExitGate& operator=(const ExitGate&) = delete;
+
+  /// False: the process is ending, and its libraries must not be called.
+  bool open() const { return open_; }
+
+  /// Call it when a library has been opened: exit() then waits before that library's objects end.
+  static void guard_opened_library();
+  /// Whether exit() has come to the gate.
+  static bool ending();
+
+ private:
+  bool open_;
+};
+
+}  // namespace kiln
