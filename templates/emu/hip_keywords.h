@@ -26,6 +26,7 @@ __attribute__((const, noinline)) static const KilnEmuLane* kiln_emu_lane() {
 #define __builtin_amdgcn_s_setprio(level) ((void)0)
 #define __builtin_amdgcn_sched_barrier(mask) ((void)0)
 #define __builtin_amdgcn_sched_group_barrier(mask, count, id) ((void)0)
+#define address_space(number)  // in an attribute: the host has one
 #define __HIP_MEMORY_SCOPE_AGENT 0
 #define __hip_atomic_fetch_add(to, value, order, scope) __atomic_fetch_add(to, value, order)
 #define __hip_atomic_fetch_min(to, value, order, scope) __atomic_fetch_min(to, value, order)

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/render/code_key.h"
@@ -67,6 +68,14 @@ class Complaints {
     check(loop->counts.others_per_matrix() < most, "{:.2f} other instructions a product",
           loop->counts.others_per_matrix());
     check(loop->counts.spills == 0, "{} spills in the main loop", loop->counts.spills);
+  }
+  /// Every access of memory is one of global or of shared memory. A generic one (FLAT) is counted
+  /// as both, so that a wait for either waits for it.
+  void check_no_flat(const Source& source) {
+    const auto assembly = clang().assembly(source);
+    if (!assembly) return add("{}", assembly.error().message);
+    for (const std::string_view access : {"flat_load", "flat_store", "flat_atomic"})
+      check(assembly->find(access) == std::string::npos, "{}", access);
   }
   const std::string& text() const { return text_; }
 
@@ -150,9 +159,33 @@ TEST_P(ListFavourites, DoNotSpill) {
         wrong.check(kernel.vector_spills == 0 && kernel.private_bytes == 0,
                     "{}: {} vector registers spilled, {} private bytes", kernel.name,
                     kernel.vector_spills, kernel.private_bytes);
+      wrong.check_no_flat(source);
     };
     EXPECT_EQ(proof_of(source, check), "") << text(configs[i]);
   }
+}
+
+/// The pointers of a list come from memory: of those the compiler must be told what they point to.
+TEST(HipCompile, KernelsOfListsAccessGlobalMemory) {
+  for (const char* const arch : {"gfx90a", "gfx942", "gfx950"})
+    for (const char* const line :
+         {"fp32 N T 64 96 128 groups=4 grouped=list epilogue=bias_col+residual",
+          "bf16 N N 64 96 128 groups=4 grouped=list epilogue=bias_row",
+          "int8 N T 64 96 128 groups=4 grouped=list out=fp32 scale=line",
+          "fp8 N T 64 96 128 groups=4 grouped=list scale=1x128:128x128"}) {
+      const DeviceCaps device = hip_caps_named(arch).value();
+      const Gemm gemm = problem(line);
+      std::vector<Config> configs = ranked<HipSimt>(gemm, device);
+      if (configs.size() > 1) configs.resize(1);
+      if (const auto matrix = ranked<HipMfma>(gemm, device); !matrix.empty())
+        configs.push_back(matrix.front());
+      ASSERT_FALSE(configs.empty()) << arch << ": " << line;
+      for (const Config& config : configs) {
+        const Source source = rendered(gemm, device, config);
+        const auto check = [&](Complaints& wrong) { wrong.check_no_flat(source); };
+        EXPECT_EQ(proof_of(source, check), "") << arch << ": " << line << ": " << text(config);
+      }
+    }
 }
 INSTANTIATE_TEST_SUITE_P(
     Parts, ListFavourites,

@@ -9,7 +9,7 @@
 //% end
 //% if lists
 // The products of a list: which of their tiles a block has. Blocks are not persistent, and each
-// looks for its tile among the counts in the workspace. Expects abi.h, list_abi.h.
+// looks for its tile among the counts in the workspace. Expects abi.h, list_abi.h, group_args.h.
 //% end
 #pragma once
 
@@ -83,5 +83,30 @@ KILN_DEVICE ProductBlock product_of(const KilnGpuArgs& args, u32 block) {
       first = middle + 1;
   }
   return {first, first == 0 ? block : block - counts[first - 1]};
+}
+
+/// A pointer to global memory that was itself read from memory. Only of kernel arguments does the
+/// compiler know which memory they point to; others it takes for generic pointers, whose loads and
+/// stores (FLAT) are counted, and waited for, as those of shared memory are too. By way of an
+/// integer, since casts there and back are folded.
+template <typename T>
+KILN_DEVICE T* in_global_memory(T* pointer) {
+  return (T*)(__attribute__((address_space(1))) T*)(u64)pointer;
+}
+
+/// The call of one product, whose pointers the list holds.
+KILN_DEVICE KilnGpuArgs args_of_listed(const KilnGpuArgs& args, i32 product) {
+  KilnGpuArgs own = args_of_product(args, product);
+  own.a = in_global_memory(own.a);
+  own.b = in_global_memory(own.b);
+  own.c = in_global_memory(own.c);
+  own.d = in_global_memory(own.d);
+  own.bias = in_global_memory(own.bias);
+  own.residual = in_global_memory(own.residual);
+  //% if scales
+  own.scale_a = in_global_memory(own.scale_a);
+  own.scale_b = in_global_memory(own.scale_b);
+  //% end
+  return own;
 }
 //% end

@@ -21,7 +21,7 @@ KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   //% if lists
   const ProductBlock own = product_of(args, block_index());
   if (own.product < 0) return;
-  args = args_of_product(args, own.product);
+  args = args_of_listed(args, own.product);
   args.batch = 1;
   Work work = work_of(args, own.block);
   work.batch = own.product;

@@ -126,7 +126,7 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   args.scale_a = entry.scale_a;
   args.scale_b = entry.scale_b;
   //% end
-  args = args_of_product(args, own.product);
+  args = args_of_listed(args, own.product);
   //% end
   const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(args.n, kTileN);
   //% if row_groups
