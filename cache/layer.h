@@ -3,6 +3,7 @@
 #pragma once
 
 #include <SQLiteCpp/Database.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
@@ -55,7 +56,8 @@ auto guarded(const std::filesystem::path& file, F&& body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::exception& e) {  // its words may quote the file
-    return fail(ErrorCode::database, "database " + file.string() + ": " + printable(e.what()));
+    return fail(ErrorCode::database,
+                fmt::format("database {}: {}", file.string(), printable(e.what())));
   }
 }
 

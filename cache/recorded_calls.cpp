@@ -196,7 +196,8 @@ Result<std::vector<RecordedCalls>> read_calls(const std::filesystem::path& file,
     if (!*made) return all;
     if (const std::string found = db->execAndGet("PRAGMA quick_check(1)").getString();
         found != "ok")
-      return tl::unexpected(calls_error(file, "damaged: " + printable(found)).error());
+      return tl::unexpected(
+          calls_error(file, fmt::format("damaged: {}", printable(found))).error());
     SQLite::Statement rows(
         *db, "SELECT id, device, problem, threads, calls, timed_calls, timed_ns FROM calls");
     while (rows.executeStep()) {

@@ -148,13 +148,14 @@ void name_files(SQLite::Database& db, const std::filesystem::path& own,
     row.bind(6, text(contender.measured.config));
   };
   SQLite::Statement here(
-      db, "SELECT 1" + fmt::format(kRow, "main.", "JOIN temp.held ON held.id = won.id"));
+      db,
+      fmt::format("SELECT 1{}", fmt::format(kRow, "main.", "JOIN temp.held ON held.id = won.id")));
   bind(here);
   if (here.executeStep()) contender.files.push_back(own);
   SQLite::Statement there(
-      db, "SELECT DISTINCT file" +
-              fmt::format(kRow, "other.", "JOIN other.claimed ON measurement_id = won.id") +
-              " ORDER BY file");
+      db,
+      fmt::format("SELECT DISTINCT file{} ORDER BY file",
+                  fmt::format(kRow, "other.", "JOIN other.claimed ON measurement_id = won.id")));
   bind(there);
   while (there.executeStep())
     contender.files.push_back(files.at(static_cast<std::size_t>(there.getColumn(0).getInt64())));

@@ -160,7 +160,7 @@ std::string zsh_completion(const CLI::App& root) {
       "  case \"$at\" in\n",
       posix_walk(root), posix_values(root, "_files", "compadd -- {}"));
   const auto entry = [](const std::string& name, const std::string& text) {
-    return "      " + quoted(name + ":" + brief(text), kPosixQuote) + "\n";
+    return fmt::format("      {}\n", quoted(fmt::format("{}:{}", name, brief(text)), kPosixQuote));
   };
   for (const CommandNode& node : command_tree(root)) {
     out += fmt::format("    \"{}\")\n", node.words);

@@ -96,8 +96,9 @@ std::string as_it_is(const std::vector<std::string>& lines) {
 
 std::string option_text(const CLI::Option& option) {
   std::vector<std::string> names;
-  for (const std::string& name : spellings(option)) names.push_back("\\fB" + roff(name) + "\\fR");
-  if (names.empty()) names.push_back("\\fI" + roff(upper(option.get_name(true))) + "\\fR");
+  for (const std::string& name : spellings(option))
+    names.push_back(fmt::format("\\fB{}\\fR", roff(name)));
+  if (names.empty()) names.push_back(fmt::format("\\fI{}\\fR", roff(upper(option.get_name(true)))));
   std::string out = fmt::format(".TP\n{}", fmt::join(names, ", "));
   if (takes_value(option) && !spellings(option).empty())
     out += fmt::format(" \\fI{}\\fR", roff(option.get_type_name()));
@@ -142,7 +143,7 @@ std::string page(const CommandNode& node, const std::vector<CommandNode>& tree) 
   out += fmt::format(".SH SYNOPSIS\n{}\n", synopsis(node));
   const auto sections = footer_sections(*node.app);
   for (const auto& [title, lines] : sections)
-    if (title == "Description") out += ".SH DESCRIPTION\n" + prose(lines);
+    if (title == "Description") out.append(".SH DESCRIPTION\n").append(prose(lines));
   if (const auto below = commands_below(*node.app); !below.empty()) {
     out += ".SH COMMANDS\n";
     for (const CLI::App* sub : below)
@@ -164,8 +165,9 @@ Result<Outcome> run(const Session& session, const CLI::App& root, const ManComma
     std::error_code code;
     std::filesystem::create_directories(command.write, code);
     for (const CommandNode& node : tree)
-      if (Status written = write_text("write", command.write + "/" + page_name(node.words) + ".1",
-                                      page(node, tree));
+      if (Status written =
+              write_text("write", fmt::format("{}/{}.1", command.write, page_name(node.words)),
+                         page(node, tree));
           !written)
         return tl::unexpected(written.error());
     if (session.json) print_json({{"folder", command.write}, {"pages", tree.size()}});

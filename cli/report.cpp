@@ -277,7 +277,7 @@ void ProgressReport::update(const Progress& p) {
   if (p.best_ns > 0) speeds_.push_back(1 / p.best_ns);
   constexpr std::size_t kSparkCells = 12;
   if (speeds_.size() > 1 && draws_bars(STDERR_FILENO))
-    best.insert(0, "  " + sparkline(speeds_, kSparkCells));
+    best = fmt::format("  {}{}", sparkline(speeds_, kSparkCells), best);
   // The terminal's own wrapping is switched off: a line that wraps cannot be redrawn in place.
   fmt::print(stderr, "\r\033[?7l\033[K{} {} {:7} {:>4}/{:<4} {:5.1f} s{}\033[?7h", label_,
              bar(p.done, p.total), name(p.stage), p.done, p.total, p.seconds, best);

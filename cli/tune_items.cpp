@@ -60,9 +60,9 @@ void print_report(const TuneReport& report, const std::optional<StoredRoof>& roo
   fmt::print("{}\n  {}\n  {} [{} .. {}], {:.1f} GFLOP/s{}{}, {}\n", text(report.gemm),
              report.config, human_time(report.timing.median_ns), human_time(report.timing.low_ns),
              human_time(report.timing.high_ns), gflops,
-             peak > 0 ? ", " + percent(gflops / peak) + " of peak" : "",
+             peak > 0 ? fmt::format(", {} of peak", percent(gflops / peak)) : "",
              roof && report.timing.median_ns > 0
-                 ? ", " + percent(roof->roof.ns / report.timing.median_ns) + " of roof"
+                 ? fmt::format(", {} of roof", percent(roof->roof.ns / report.timing.median_ns))
                  : "",
              report.already_tuned ? "tuned before" : fmt::format("{:.1f} s", report.seconds));
   if (report.searched) fmt::print("  searched: {}\n", text(*report.searched));

@@ -89,7 +89,8 @@ Status tune_places(const Session& session, const Rank& rank, const Mpi& mpi, Ran
     return tl::unexpected(part.error());
   }
   PartRun run{*part, session, rank.command};
-  const std::string queue = "queue-" + lock_name(rank.target.caps.vendor, rank.target.index);
+  const std::string queue =
+      fmt::format("queue-{}", lock_name(rank.target.caps.vendor, rank.target.index));
   const auto leave = [&](RankAsks why) {
     if (interrupted() && mpi.rank() == 0) ranks.stop();
     ranks.leave(why);

@@ -252,8 +252,8 @@ Status check_zero_points_of_a(const Gemm& g) {
 
 Status check_amax(const Gemm& g) {
   if (!g.amax_d) return {};
-  const auto refuse = [](std::string why) {
-    return fail(ErrorCode::unsupported, "amax_d = true: " + std::move(why));
+  const auto refuse = [](std::string_view why) {
+    return fail(ErrorCode::unsupported, fmt::format("amax_d = true: {}", why));
   };
   // A scale that follows from elements of D tells the largest of them by itself.
   if (g.scale_d != Scale::none && g.scale_d != Scale::tensor)
@@ -298,8 +298,8 @@ Status check_gate(const Gemm& g) {
 
 /// What groups of k refuse beside what all groups do.
 Status check_groups_of_k(const Gemm& g) {
-  const auto refuse = [](std::string why) {
-    return fail(ErrorCode::unsupported, "grouping = k: " + std::move(why));
+  const auto refuse = [](std::string_view why) {
+    return fail(ErrorCode::unsupported, fmt::format("grouping = k: {}", why));
   };
   for (const Operand which : {Operand::a, Operand::b}) {
     if (const std::int64_t stride = matrix(g, which).batch_stride; stride != 0)

@@ -26,8 +26,8 @@ Status check_list_problem(const Gemm& g) {
       return bad_input("stride_{} = {}: entries of a list have addresses of their own", name(which),
                        m.batch_stride);
   }
-  const auto refuse = [](std::string why) {
-    return fail(ErrorCode::unsupported, "grouping = list: " + std::move(why));
+  const auto refuse = [](std::string_view why) {
+    return fail(ErrorCode::unsupported, fmt::format("grouping = list: {}", why));
   };
   if (has_weights(g))
     return refuse(fmt::format("b.dtype = {}: must not be weights", name(g.b.dtype)));

@@ -77,7 +77,7 @@ Result<std::string> paste(std::span<const std::string_view> files, const Paramet
     if (part->find_first_not_of('\n') == std::string::npos) continue;  // not for this kernel
     body += fmt::format("\n// ---- {} ----\n{}", path, *part);
     if (path.ends_with("/types.h"))
-      body += "\n// ---- parameters ----\n" + constants_text(parameters.constants);
+      body.append("\n// ---- parameters ----\n").append(constants_text(parameters.constants));
   }
   return body;
 }

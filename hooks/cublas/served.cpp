@@ -41,8 +41,9 @@ Engine* engine_of(int gpu) {
   };
   static std::array<Opened, 64> all;
   Opened& here = all.at(static_cast<std::size_t>(gpu));
-  std::call_once(here.once,
-                 [&] { here.engine = open_engine("cuda:" + std::to_string(gpu), Policy::error); });
+  std::call_once(here.once, [&] {
+    here.engine = open_engine(std::string("cuda:").append(std::to_string(gpu)), Policy::error);
+  });
   return here.engine;
 }
 

@@ -59,7 +59,8 @@ const Keyword& keyword(PyObject* name) {
     if (g_names[i] == name) return kKeywords[i];
   for (const Keyword& row : kKeywords)
     if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row;
-  raise_type_error("unexpected argument " + py::cast<std::string>(py::repr(name)));
+  raise_type_error(
+      std::string("unexpected argument ").append(py::cast<std::string>(py::repr(name))));
 }
 
 Arguments arguments_of(PyObject* const* values, Py_ssize_t count, PyObject* names) {

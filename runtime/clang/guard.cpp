@@ -97,7 +97,7 @@ std::string describe(int code, const std::string& message) {
   if (!message.empty()) return "fatal error in the compiler: " + message;
   // The recovery context reports a signal the way a shell does.
   if (code > 128) return std::string("the compiler crashed: ") + ::strsignal(code - 128);
-  return "the compiler gave up with code " + std::to_string(code);
+  return std::string("the compiler gave up with code ").append(std::to_string(code));
 }
 
 }  // namespace

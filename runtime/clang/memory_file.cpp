@@ -12,7 +12,7 @@
 namespace kiln::clang_side {
 namespace {
 
-std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+std::string path_of(int fd) { return std::string("/proc/self/fd/").append(std::to_string(fd)); }
 
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {

@@ -138,7 +138,9 @@ std::string frontend_arguments(clang::driver::Compilation* compilation,
   if (compilation == nullptr) return "the flags were not understood";
   const auto& jobs = compilation->getJobs();
   if (jobs.size() != 1)
-    return "the flags ask for " + std::to_string(jobs.size()) + " steps, not one";
+    return std::string("the flags ask for ")
+        .append(std::to_string(jobs.size()))
+        .append(" steps, not one");
   for (const llvm::StringRef argument : jobs.begin()->getArguments()) {
     if (driver_adds_for_devices(argument) && arguments.back() == "-mllvm") {
       arguments.pop_back();

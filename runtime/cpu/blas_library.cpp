@@ -70,7 +70,7 @@ bool bind_openblas(Blas& blas, const gpu::SharedLibrary& library) {
   char* (*config)() = nullptr;
   char* (*core)() = nullptr;
   const std::string about = library.load(config, "openblas_get_config") ? config() : "OpenBLAS";
-  blas.version = "OpenBLAS " + dotted_in(about);
+  blas.version = fmt::format("OpenBLAS {}", dotted_in(about));
   blas.note = fmt::format("{}, kernels for {}", about,
                           library.load(core, "openblas_get_corename") ? core() : "an unknown core");
   return true;
@@ -107,7 +107,7 @@ bool bind_mkl(Blas& blas, const gpu::SharedLibrary& library) {
   if (library.load(tell, "mkl_get_version_string"))
     tell(version.data(), static_cast<int>(version.size()) - 1);
   blas.note = std::string(version.data());
-  blas.version = "MKL " + dotted_in(blas.note);
+  blas.version = fmt::format("MKL {}", dotted_in(blas.note));
   return true;
 }
 

@@ -109,7 +109,7 @@ std::string bind(void* handle, Entry& entry) {
   entry.compile = reinterpret_cast<KilnClangCompileFn>(::dlsym(handle, "kiln_clang_compile"));
   entry.free = reinterpret_cast<KilnClangFreeFn>(::dlsym(handle, "kiln_clang_free"));
   if (entry.version == nullptr || entry.compile == nullptr || entry.free == nullptr)
-    return "lacks an entry point of interface " + std::to_string(kKilnClangAbi);
+    return fmt::format("lacks an entry point of interface {}", int{kKilnClangAbi});
   return {};
 }
 

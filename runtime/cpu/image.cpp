@@ -15,8 +15,8 @@
 
 namespace kiln {
 
-tl::unexpected<Error> not_a_kernel(std::string reason) {
-  return fail(ErrorCode::bad_input, "kernel image: " + std::move(reason));
+tl::unexpected<Error> not_a_kernel(std::string_view reason) {
+  return fail(ErrorCode::bad_input, fmt::format("kernel image: {}", reason));
 }
 
 namespace {

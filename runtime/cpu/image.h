@@ -33,6 +33,6 @@ class LoadedImage {
 };
 
 /// bad_input: the error of bytes that hold no kernel.
-tl::unexpected<Error> not_a_kernel(std::string reason);
+tl::unexpected<Error> not_a_kernel(std::string_view reason);
 
 }  // namespace kiln

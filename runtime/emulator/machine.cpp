@@ -183,7 +183,7 @@ void Machine::schedule() {
       wake(*held_up_.back());
       held_up_.pop_back();
     } else {
-      refuse("deadlock, no lane can continue: " + stuck());
+      refuse(fmt::format("deadlock, no lane can continue: {}", stuck()));
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "tuner/search/offline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -129,7 +131,7 @@ Verdict prove_emulated(const Gemm& gemm, const DeviceCaps& device, const Config&
   auto checker = Checker::start(*small, device, {.effort = Effort::usual}, {.emulated = true});
   if (!checker) return unknown(checker.error().message);
   Verdict verdict = checker->check(config, *binary);
-  if (!verdict) verdict.error().detail += " (emulated, on '" + text(*small) + "')";
+  if (!verdict) verdict.error().detail += fmt::format(" (emulated, on '{}')", text(*small));
   return verdict;
 }
 

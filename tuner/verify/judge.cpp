@@ -245,7 +245,7 @@ std::optional<Failure> judge_amax(DataSet& set, const Run& run, const Outputs& g
                                name(set.recipe().data), set.recipe().seed, run.alpha, run.beta,
                                text(set.gemm()))};
   };
-  if (!expected.accepts(amax, whole)) return wrong("expected " + expected.text());
+  if (!expected.accepts(amax, whole)) return wrong(fmt::format("expected {}", expected.text()));
   const DType type = set.gemm().d.dtype;
   bool holds = amax == 0;
   for (const ProductPart& part : set.parts())

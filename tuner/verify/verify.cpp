@@ -269,8 +269,8 @@ Verdict Verifier::check(const RunKernel& run, double flushed) {
       if (Verdict verdict = impl_->check(test, run); !verdict) return verdict;
     }
   } catch (const std::bad_alloc&) {  // a worker's memory is limited
-    return tl::unexpected(
-        Failure{Failure::Kind::resources, "references: no memory for " + text(impl_->gemm)});
+    return tl::unexpected(Failure{Failure::Kind::resources,
+                                  fmt::format("references: no memory for {}", text(impl_->gemm))});
   }
   return {};
 }

@@ -69,7 +69,7 @@ class WorkerBench final : public Bench {
       if (!started) return tl::unexpected(started.error());
       worker_.emplace(std::move(*started));
       if (const auto hello = worker_->ask({{"do", "hello"}}, {}, kWorkerStartSeconds); !hello)
-        return failed("start of " + executable_.string(), hello.error().detail);
+        return failed(fmt::format("start of {}", executable_.string()), hello.error().detail);
     }
     nlohmann::json problem{{"do", "problem"},
                            {"gemm", text(gemm_)},

@@ -191,7 +191,8 @@ Result<DeviceCaps> caps_from(const nlohmann::json& j) {
   return decoded([&] {
     DeviceCaps d;
     const auto vendor = vendor_named(j.at("vendor").get<std::string>());
-    if (!vendor) throw std::invalid_argument("vendor: " + j.at("vendor").get<std::string>());
+    if (!vendor)
+      throw std::invalid_argument(fmt::format("vendor: {}", j.at("vendor").get<std::string>()));
     d.vendor = *vendor;
     j.at("arch").get_to(d.arch);
     j.at("model").get_to(d.model);
