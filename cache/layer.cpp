@@ -72,9 +72,12 @@ std::string immutable_uri(const std::filesystem::path& file) {
 }
 
 /// A WAL file on read-only media needs shared memory it cannot make: then read it as immutable.
-std::unique_ptr<SQLite::Database> open_read_only(const std::filesystem::path& file) {
+/// In a shared folder only a log that is this user's is read; it keeps its name from others.
+std::unique_ptr<SQLite::Database> open_read_only(const WalkedFile& walked) {
+  const std::filesystem::path& file = walked.path;
+  const bool own_log = walked.logs[0] != FileId{} && !walked.foreign_log;
   try {
-    return open_file(file.string(), SQLite::OPEN_READONLY);
+    if (!walked.shared || own_log) return open_file(file.string(), SQLite::OPEN_READONLY);
   } catch (const SQLite::Exception& e) {
     const int code = e.getErrorCode();
     if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) throw;
@@ -96,6 +99,8 @@ std::string distrust_opened(SQLite::Database& db, const WalkedFile& before) {
   const auto after = walk_to(before.path);
   if (!after) return after.error().message;
   if (!after->distrust.empty()) return after->distrust;
+  if (before.shared && after->logs != before.logs)
+    return fmt::format("{}: a log beside it changed while it was opened", before.path.string());
   if (after->id != before.id || has_moved(db) || !is_open_here(before.id))
     return fmt::format("{}: another file took its place while it was opened", before.path.string());
   return {};
@@ -119,7 +124,7 @@ enum class Schema { current, older_too };
 /// `walked` is what SQLite opens: it was canonical when it was looked at.
 Result<Layer> read_only_layer(const std::filesystem::path& file, const WalkedFile& walked,
                               Schema schema = Schema::current) {
-  Layer layer{.path = file, .db = open_read_only(walked.path)};
+  Layer layer{.path = file, .db = open_read_only(walked)};
   const auto version = read_version(*layer.db, file.string());
   if (!version) return tl::unexpected(version.error());
   if (!reads_as_today(*version) && (schema == Schema::current || *version == 0)) {
@@ -159,23 +164,55 @@ bool is_networked(long magic) {
 
 namespace {
 
+/// Of a file in a shared folder: its logs stay when it is closed, so that nobody else can make
+/// them, and a new file gets its first page without one.
+void keep_logs(SQLite::Database& db) {
+  int keep = 1;
+  sqlite3_file_control(db.getHandle(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
+  if (db.execAndGet("PRAGMA journal_mode").getString() == "delete")
+    db.execAndGet("PRAGMA journal_mode = MEMORY");
+}
+
+/// The file, up to date. `damaged` as for open_own().
+Result<Layer> writable_layer(const std::filesystem::path& file, const WalkedFile& walked,
+                             bool& damaged) {
+  Layer layer{.path = file,
+              .db = open_file(walked.path.string(), SQLite::OPEN_READWRITE),
+              .writable = true};
+  // Looked at before anything is written: a newer or a stranger's file stays as it is.
+  if (const auto version = read_version(*layer.db, file.string()); !version) {
+    damaged = !is_newer(*layer.db);
+    return tl::unexpected(version.error());
+  }
+  const bool networked = on_network(walked.path);
+  if (walked.shared && !networked) keep_logs(*layer.db);
+  set_journal(*layer.db, networked ? "delete" : "wal");
+  layer.db->exec("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
+  if (Status done = migrate(*layer.db, file.string()); !done) return tl::unexpected(done.error());
+  return layer;
+}
+
 /// `file`, which `walked` is. `damaged` as for open_own().
-Result<Layer> own_layer(const std::filesystem::path& file, const WalkedFile& walked,
-                        bool& damaged) {
+Result<Layer> own_layer(const std::filesystem::path& file, WalkedFile walked, bool& damaged) {
   try {
     if (::access(walked.path.c_str(), W_OK) != 0) return read_only_layer(file, walked);
-    Layer layer{.path = file,
-                .db = open_file(walked.path.string(), SQLite::OPEN_READWRITE),
-                .writable = true};
-    // Looked at before anything is written: a newer or a stranger's file stays as it is.
-    if (const auto version = read_version(*layer.db, file.string()); !version) {
-      damaged = !is_newer(*layer.db);
-      return tl::unexpected(version.error());
+    const bool shared = walked.shared;
+    // SQLite removes the log of a file that it makes: the second time it finds all of them.
+    for (int time = 0; shared && time < 2; ++time) {
+      if (Status claimed = claim_logs(walked); !claimed) return read_only_layer(file, walked);
+      auto again = walk_to(walked.path);
+      if (!again) return tl::unexpected(again.error());
+      walked = std::move(*again);
+      if (walked.foreign_log) return read_only_layer(file, walked);
+      if (time > 0) break;
+      if (auto made = writable_layer(file, walked, damaged); !made) return made;
     }
-    set_journal(*layer.db, on_network(walked.path) ? "delete" : "wal");
-    layer.db->exec("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
-    if (Status done = migrate(*layer.db, file.string()); !done) return tl::unexpected(done.error());
-    judge_trust(layer, walked);
+    auto layer = writable_layer(file, walked, damaged);
+    if (!layer) return layer;
+    // In a journal of mode "delete" the log's name is free after every write.
+    if (shared && on_network(walked.path) && walked.distrust.empty())
+      walked.distrust = walked.path.string() + ": in a folder of a network that others may write";
+    judge_trust(*layer, walked);
     return layer;
   } catch (const SQLite::Exception& e) {
     damaged = tells_damage(e);

@@ -103,25 +103,32 @@ Status walk(WalkedFile& walked, uid_t user) {
       return fail(ErrorCode::database,
                   fmt::format("database {}: {} became {} while it was checked",
                               walked.path.string(), so_far.string(), kind_of_file(info.st_mode)));
-    distrusted(distrust_directory(entry_of(place, info, so_far.string()),
-                                  last ? DirectoryRole::holds_file : DirectoryRole::above, user));
+    const PathEntry folder = entry_of(place, info, so_far.string());
+    distrusted(distrust_directory(folder, user));
+    if (last) walked.shared = is_shared(folder);
     so_far /= names[i];
     if (!last) place = place.below(names[i].c_str());
   }
   // SQLite replays the logs that lie beside a file, whoever put them there.
-  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+  const auto look_at = [&](const char* suffix, FileId& id) -> Status {
     const std::string path = walked.path.string() + suffix;
     const Place part = place.below((names.back().string() + suffix).c_str());
-    if (part.fd() < 0 && *suffix != '\0' && errno == ENOENT) continue;
+    if (part.fd() < 0 && *suffix != '\0' && errno == ENOENT) return {};
     if (part.fd() < 0 || ::fstat(part.fd(), &info) != 0)
       return fail(ErrorCode::database, fmt::format("database {}: {}", path, std::strerror(errno)));
     // Opening a FIFO waits for somebody to write to it; opening a device may do anything.
     if (!S_ISREG(info.st_mode))
       return fail(ErrorCode::database, fmt::format("database {}: it is {}, not a regular file",
                                                    path, kind_of_file(info.st_mode)));
-    if (*suffix == '\0') walked.id = {info.st_dev, info.st_ino};
-    distrusted(distrust_file(entry_of(part, info, path), user));
-  }
+    id = {info.st_dev, info.st_ino};
+    std::string why = distrust_file(entry_of(part, info, path), user);
+    walked.foreign_log |= *suffix != '\0' && !why.empty();
+    distrusted(std::move(why));
+    return {};
+  };
+  if (Status file = look_at("", walked.id); !file) return file;
+  for (std::size_t i = 0; i < kLogSuffixes.size(); ++i)
+    if (Status log = look_at(kLogSuffixes[i], walked.logs[i]); !log) return log;
   return {};
 }
 
@@ -138,9 +145,14 @@ std::string_view kind_of_file(mode_t mode) {
   return "something else";
 }
 
-std::string distrust_directory(const PathEntry& directory, DirectoryRole role, uid_t user) {
+bool is_shared(const PathEntry& directory) {
+  const bool group_writes = (directory.mode & S_IWGRP) != 0 && !directory.private_group;
+  return (directory.mode & S_ISVTX) != 0 && ((directory.mode & S_IWOTH) != 0 || group_writes);
+}
+
+std::string distrust_directory(const PathEntry& directory, uid_t user) {
   if (std::string why = distrust_owner(directory, user); !why.empty()) return why;
-  if (role == DirectoryRole::above && (directory.mode & S_ISVTX) != 0) return {};
+  if ((directory.mode & S_ISVTX) != 0) return {};
   if ((directory.mode & S_IWOTH) != 0) return mode_text(directory);
   if ((directory.mode & S_IWGRP) != 0 && !directory.private_group) return mode_text(directory);
   return {};
@@ -232,6 +244,18 @@ Status make_folders_of(const std::filesystem::path& file) {
     const int reason = errno;
     std::error_code ignored;
     if (!std::filesystem::is_directory(so_far, ignored)) return cannot_create(file, so_far, reason);
+  }
+  return {};
+}
+
+Status claim_logs(const WalkedFile& walked) {
+  for (const char* suffix : kLogSuffixes) {
+    const std::string log = walked.path.string() + suffix;
+    const int fd = ::open(log.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0644);
+    if (fd >= 0)
+      ::close(fd);  // just made: no lock of this process is on it
+    else if (errno != EEXIST)
+      return cannot_create(walked.path, log, errno);
   }
   return {};
 }

@@ -3,10 +3,12 @@
 //
 // A file is trusted when
 // - every directory from "/" to the file is owned by root or this user, and no one else may write
-//   it. Two exceptions: (a) a directory above the file's own may be writable if it has the sticky
-//   bit, like /tmp: there other users can neither remove nor rename entries of root or this user.
-//   The file's own directory may not, because anyone could then place a write-ahead log beside the
-//   file. (b) A directory may be writable by its owner's private group, as a umask of 002 makes it.
+//   it. Two exceptions: (a) a directory may be writable if it has the sticky bit, like /tmp: there
+//   other users can neither remove nor rename entries of root or this user. Where that is the
+//   file's own directory, others could still place a log beside the file, which SQLite would
+//   replay; so the names of its logs are taken by files of this user before it is opened
+//   (claim_logs), or it is opened without any (cache/layer.cpp). (b) A directory may be writable by
+//   its owner's private group, as a umask of 002 makes it.
 // - no part of the path lies on a FUSE file system that another user mounted: any owner and mode
 //   that it reports is that user's word.
 // - the file and the logs beside it are owned by root or this user, and neither group nor others
@@ -16,6 +18,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <filesystem>
 #include <istream>
 #include <string>
@@ -40,11 +43,12 @@ struct PathEntry {
   uid_t mounted_by = 0;        // of a FUSE file system, otherwise root
 };
 
-enum class DirectoryRole { above, holds_file };
-
-/// Empty when nobody but root and `user` can change what the directory's names stand for; else why
-/// not, with the path and its owner or mode.
-std::string distrust_directory(const PathEntry& directory, DirectoryRole role, uid_t user);
+/// Empty when nobody but root and `user` can change what those of the directory's names stand for
+/// that are root's or `user`'s; else why not, with the path and its owner or mode.
+std::string distrust_directory(const PathEntry& directory, uid_t user);
+/// Whether others may make files there, and the sticky bit keeps them from exchanging those of this
+/// user.
+bool is_shared(const PathEntry& directory);
 /// Empty when nobody but root and `user` can write the file; else why not.
 std::string distrust_file(const PathEntry& file, uid_t user);
 
@@ -61,13 +65,21 @@ bool is_private_group(uid_t owner, gid_t group);
 struct WalkedFile {
   std::filesystem::path path;  // canonical: no links, absolute
   FileId id;
-  std::string distrust;  // empty: trusted
+  std::string distrust;             // empty: trusted
+  bool shared = false;              // its folder is: see is_shared()
+  bool foreign_log = false;         // others may have written a log beside it
+  std::array<FileId, 3> logs = {};  // kLogSuffixes; without inode: there is none
 };
+inline constexpr std::array kLogSuffixes{"-wal", "-shm", "-journal"};
 
 /// Walks to `file`, or to what it links to, opening nothing for reading. Errors: database (no such
 /// file; it or a log beside it is no regular file), naming it.
 Result<WalkedFile> walk_to(const std::filesystem::path& file);
 Result<WalkedFile> walk_to(const std::filesystem::path& file, uid_t user);
+
+/// Makes the logs that are missing beside a file in a shared folder, empty, so that nobody else
+/// can. Errors: database, naming what could not be created.
+Status claim_logs(const WalkedFile& walked);
 
 /// Whether a descriptor of this process (but O_PATH ones) is open on the file; true where /proc is
 /// not mounted.

@@ -13,8 +13,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
+#include <string>
 
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -31,44 +34,40 @@ PathEntry folder(uid_t owner, mode_t mode, bool private_group = false) {
 }
 
 TEST(TrustRules, OfAFoldersOwner) {
-  for (const auto role : {DirectoryRole::above, DirectoryRole::holds_file}) {
-    EXPECT_EQ(distrust_directory(folder(0, 0755), role, kUser), "");
-    EXPECT_EQ(distrust_directory(folder(kUser, 0700), role, kUser), "");
-    EXPECT_EQ(distrust_directory(folder(0, 0755), role, 0), "");
-    EXPECT_THAT(distrust_directory(folder(kStranger, 0755), role, kUser),
-                AllOf(HasSubstr("/p"), HasSubstr("owner = uid 1001")));
-    EXPECT_NE(distrust_directory(folder(kStranger, 0700), role, 0), "") << "root trusts root";
-    EXPECT_NE(distrust_directory(folder(kStranger, 01777), role, kUser), "")
-        << "its owner may rename what is in it, sticky or not";
-  }
+  EXPECT_EQ(distrust_directory(folder(0, 0755), kUser), "");
+  EXPECT_EQ(distrust_directory(folder(kUser, 0700), kUser), "");
+  EXPECT_EQ(distrust_directory(folder(0, 0755), 0), "");
+  EXPECT_THAT(distrust_directory(folder(kStranger, 0755), kUser),
+              AllOf(HasSubstr("/p"), HasSubstr("owner = uid 1001")));
+  EXPECT_NE(distrust_directory(folder(kStranger, 0700), 0), "") << "root trusts root";
+  EXPECT_NE(distrust_directory(folder(kStranger, 01777), kUser), "")
+      << "its owner may rename what is in it, sticky or not";
 }
 
 TEST(TrustRules, OfAFoldersMode) {
-  for (const auto role : {DirectoryRole::above, DirectoryRole::holds_file})
-    for (const mode_t mode : {0777, 0757, 0775, 0772, 0720, 0702}) {
-      EXPECT_THAT(distrust_directory(folder(kUser, mode), role, kUser),
-                  AllOf(HasSubstr("/p"), HasSubstr(fmt::format("mode = {:04o}", mode))));
-      EXPECT_NE(distrust_directory(folder(0, mode), role, kUser), "") << "root's too";
-    }
+  for (const mode_t mode : {0777, 0757, 0775, 0772, 0720, 0702}) {
+    EXPECT_THAT(distrust_directory(folder(kUser, mode), kUser),
+                AllOf(HasSubstr("/p"), HasSubstr(fmt::format("mode = {:04o}", mode))));
+    EXPECT_NE(distrust_directory(folder(0, mode), kUser), "") << "root's too";
+  }
 }
 
-// In /tmp others can neither rename nor remove what is this user's; but beside a file that lies in
-// /tmp itself anybody may put a log.
-TEST(TrustRules, AStickyFolderIsExceptedAboveTheFilesOwn) {
-  for (const uid_t owner : {uid_t{0}, kUser}) {
-    EXPECT_EQ(distrust_directory(folder(owner, 01777), DirectoryRole::above, kUser), "");
-    EXPECT_THAT(distrust_directory(folder(owner, 01777), DirectoryRole::holds_file, kUser),
-                HasSubstr("mode = 1777"));
-    EXPECT_NE(distrust_directory(folder(owner, 01775), DirectoryRole::holds_file, kUser), "");
-  }
+// In /tmp others can neither rename nor remove what is this user's.
+TEST(TrustRules, AStickyFolderMayBeWritten) {
+  for (const uid_t owner : {uid_t{0}, kUser})
+    for (const mode_t mode : {01777, 01775, 01773}) {
+      EXPECT_EQ(distrust_directory(folder(owner, mode), kUser), "");
+      EXPECT_TRUE(is_shared(folder(owner, mode)));
+    }
+  EXPECT_FALSE(is_shared(folder(kUser, 01755)));
+  EXPECT_FALSE(is_shared(folder(kUser, 01775, true))) << "its private group";
+  EXPECT_FALSE(is_shared(folder(kUser, 0777))) << "not sticky: nothing there is safe";
 }
 
 TEST(TrustRules, APrivateGroupMayWriteAFolder) {
-  for (const auto role : {DirectoryRole::above, DirectoryRole::holds_file}) {
-    EXPECT_EQ(distrust_directory(folder(kUser, 0775, true), role, kUser), "");
-    EXPECT_NE(distrust_directory(folder(kUser, 0777, true), role, kUser), "") << "others too";
-    EXPECT_NE(distrust_directory(folder(kStranger, 0775, true), role, kUser), "");
-  }
+  EXPECT_EQ(distrust_directory(folder(kUser, 0775, true), kUser), "");
+  EXPECT_NE(distrust_directory(folder(kUser, 0777, true), kUser), "") << "others too";
+  EXPECT_NE(distrust_directory(folder(kStranger, 0775, true), kUser), "");
 }
 
 TEST(TrustRules, OfFiles) {
@@ -88,8 +87,7 @@ TEST(TrustRules, OfFuse) {
   for (const mode_t kind : {S_IFDIR | 0755, S_IFREG | 0644}) {
     PathEntry entry{.path = "/p", .owner = 0, .mode = kind};
     const auto verdict = [&] {
-      return S_ISDIR(kind) ? distrust_directory(entry, DirectoryRole::above, kUser)
-                           : distrust_file(entry, kUser);
+      return S_ISDIR(kind) ? distrust_directory(entry, kUser) : distrust_file(entry, kUser);
     };
     EXPECT_EQ(verdict(), "");
     entry.mounted_by = kUser;
@@ -176,7 +174,8 @@ TEST_F(Walk, NamesTheFirstStepThatOthersMayChange) {
   mode(dir_ / "a/b", 0755);
   EXPECT_EQ(verdict(), "") << "sticky, above";
   mode(dir_ / "a/b", 01777);
-  EXPECT_THAT(verdict(), HasSubstr((dir_ / "a/b").string() + ": mode = 1777"));
+  EXPECT_EQ(verdict(), "") << "sticky, its own";
+  EXPECT_TRUE(walk_to(file_)->shared);
   mode(dir_ / "a/b", 0755);
   mode(file_, 0666);
   EXPECT_THAT(verdict(), HasSubstr(file_.string() + ": mode = 0666"));
@@ -301,6 +300,71 @@ TEST(Trust, AFolderThatOthersMayWriteIsSaidOnceAndItsCodeLeftOut) {
   auto own = test::open_store(dir / "own.db");
   EXPECT_FALSE(own->import_from(dir / "shared/kiln.db")->trusted);
   EXPECT_FALSE(own->binary("source6", ""));
+}
+
+/// A database in a folder like /tmp.
+class Sticky : public ::testing::Test {
+ protected:
+  Sticky() {
+    std::filesystem::create_directory(dir_ / "tmp");
+    EXPECT_EQ(::chmod((dir_ / "tmp").c_str(), 01777), 0);
+  }
+  std::string warned(const std::function<void()>& body) {
+    testing::internal::CaptureStderr();
+    body();
+    return testing::internal::GetCapturedStderr();
+  }
+  std::size_t image_bytes(Store& store) { return store.best(key_, test::kNow)->image.size(); }
+  static bool exists(const std::string& file) { return std::filesystem::exists(file); }
+
+  TempDir dir_;
+  const std::string file_ = dir_ / "tmp/kiln.db";
+  const BestKey key_ = test::key_of(64, 96, 128);
+};
+
+TEST_F(Sticky, HoldsTrustedFilesOfThisUser) {
+  for (int time = 0; time < 3; ++time)  // made, opened, opened again
+    EXPECT_EQ(warned([&] {
+                auto store = test::open_store(file_);
+                test::store_winner(*store, key_, 6);
+                EXPECT_TRUE(store->stats()->at(0).trusted) << time;
+                EXPECT_GT(image_bytes(*store), 0u);
+              }),
+              "");
+  for (const char* suffix : kLogSuffixes)
+    EXPECT_TRUE(exists(file_ + suffix)) << suffix << ": else others could make it";
+  EXPECT_TRUE(test::open_store({}, {file_})->best(key_, test::kNow)->image.size() > 0) << "shipped";
+  EXPECT_TRUE(test::open_store(dir_ / "own.db")->import_from(file_)->trusted);
+}
+
+TEST_F(Sticky, AFileWithoutLogsIsReadWithoutAny) {
+  { test::store_winner(*test::open_store(dir_ / "made.db"), key_, 6); }
+  std::filesystem::copy_file(dir_ / "made.db", file_);
+  auto store = test::open_store({}, {file_});
+  EXPECT_GT(image_bytes(*store), 0u);
+  for (const char* suffix : kLogSuffixes) EXPECT_FALSE(exists(file_ + suffix)) << suffix;
+}
+
+TEST_F(Sticky, AStrangersLogIsNotReplayed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's file";
+  { test::store_winner(*test::open_store(dir_ / "made.db"), key_, 6); }
+  for (const char* suffix : kLogSuffixes) {
+    std::filesystem::copy_file(dir_ / "made.db", file_);
+    const std::string log = file_ + suffix;
+    std::ofstream(log) << std::string(5000, 'x');
+    ASSERT_EQ(::chown(log.c_str(), kStranger, kStranger), 0);
+    const std::string said = warned([&] {
+      auto store = test::open_store(file_);
+      EXPECT_FALSE(store->stats()->at(0).trusted);
+      EXPECT_FALSE(store->stats()->at(0).writable);
+      EXPECT_EQ(image_bytes(*store), 0u);
+    });
+    EXPECT_THAT(said, AllOf(HasSubstr(log), HasSubstr("uid 1001"))) << suffix;
+    EXPECT_EQ(std::filesystem::file_size(log), 5000u) << "left as it was";
+    EXPECT_EQ(std::filesystem::file_size(file_), std::filesystem::file_size(dir_ / "made.db"));
+    for (const char* each : kLogSuffixes) std::filesystem::remove(file_ + each);
+    std::filesystem::remove(file_);
+  }
 }
 
 }  // namespace kiln::trust_test
