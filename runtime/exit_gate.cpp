@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-thread_local int depth = 0;  // of this thread's gates: exit() may be called inside of one
+thread_local int entered = 0;  // of this thread's gates: exit() may be called inside of one
 
 struct ExitState {
   std::mutex mutex;
@@ -24,7 +24,7 @@ ExitState& state() {
     // Who is inside holds the ForkGate as well, or forks nothing but children that call _exit().
     ForkGate::at_fork({[] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
                        [] {
-                         state().inside = depth > 0 ? 1 : 0;
+                         state().inside = entered > 0 ? 1 : 0;
                          new (&state().changed) std::condition_variable;
                          state().mutex.unlock();
                        }},
@@ -38,7 +38,7 @@ void wait_for_others() {
   ExitState& s = state();
   std::unique_lock lock(s.mutex);
   s.ending = true;
-  s.changed.wait(lock, [&] { return s.inside == (depth > 0 ? 1 : 0); });
+  s.changed.wait(lock, [&] { return s.inside == (entered > 0 ? 1 : 0); });
 }
 
 }  // namespace
@@ -46,12 +46,12 @@ void wait_for_others() {
 ExitGate::ExitGate() {
   ExitState& s = state();
   const std::lock_guard lock(s.mutex);
-  open_ = depth > 0 || !s.ending;
-  if (open_ && depth++ == 0) ++s.inside;
+  open_ = entered > 0 || !s.ending;
+  if (open_ && entered++ == 0) ++s.inside;
 }
 
 ExitGate::~ExitGate() {
-  if (!open_ || --depth > 0) return;
+  if (!open_ || --entered > 0) return;
   ExitState& s = state();
   {
     const std::lock_guard lock(s.mutex);

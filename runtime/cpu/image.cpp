@@ -119,9 +119,9 @@ Result<LoadedImage> LoadedImage::load(std::span<const std::byte> image) {
   loaded.handle_ = ::dlopen(distinct_path(file->get(), serial).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded.handle_ == nullptr) {
     const std::string_view said = ::dlerror();
-    std::string reason = fmt::format("dlopen: {}", said);
-    if (tells_errno(said)) return fail(ErrorCode::device, "kernel image: " + std::move(reason));
-    return not_a_kernel(std::move(reason));
+    if (tells_errno(said))
+      return fail(ErrorCode::device, fmt::format("kernel image: dlopen: {}", said));
+    return not_a_kernel(fmt::format("dlopen: {}", said));
   }
   return loaded;
 }

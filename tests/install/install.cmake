@@ -32,10 +32,10 @@ if(CMAKE_GENERATOR MATCHES Ninja)
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/third_party.sh ${PROJECT_SOURCE_DIR}
             ${CMAKE_BINARY_DIR} ${CMAKE_MAKE_PROGRAM})
   set_tests_properties(install_third_party PROPERTIES LABELS install)
-  add_test(NAME install_after_demo
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/after_demo.sh ${PROJECT_SOURCE_DIR}
+  add_test(NAME install_targets
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install/targets.sh ${PROJECT_SOURCE_DIR}
             ${CMAKE_BINARY_DIR} ${CMAKE_MAKE_PROGRAM})
-  set_tests_properties(install_after_demo PROPERTIES LABELS install)
+  set_tests_properties(install_targets PROPERTIES LABELS install)
 endif()
 
 add_test(NAME install_find_package
