@@ -44,8 +44,9 @@ class Compiler {
   virtual std::string version() const = 0;
 };
 
-/// In-process Clang, from its own shared object, loaded on the first call and kept.
-/// Errors: compiler (no such object, or it could not be loaded), naming the paths tried.
+/// Clang, from its own shared object, in a process of its own (cpu/compile_server.h); in this one
+/// where kiln-worker is not installed. Opened on the first call and kept.
+/// Errors: compiler (no such object, or it could not be loaded), naming the paths tried; device.
 Result<Compiler*> host_compiler();
 
 /// What makes code for `device`: the in-process Clang, or NVRTC. Errors: compiler.

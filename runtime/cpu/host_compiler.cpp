@@ -11,6 +11,7 @@
 
 #include "generator/render/code_key.h"
 #include "runtime/clang_abi.h"
+#include "runtime/cpu/compile_server.h"
 #include "runtime/env.h"
 #include "runtime/exit_gate.h"
 #include "runtime/fault_handlers.h"
@@ -18,6 +19,7 @@
 #include "runtime/own_folder.h"
 #include "runtime/quiet_lock.h"
 #include "runtime/work_counts.h"
+#include "runtime/worker_program.h"
 
 namespace kiln {
 namespace {
@@ -147,13 +149,23 @@ Result<std::unique_ptr<Compiler>> open_host_compiler(const std::vector<std::stri
   return fail(ErrorCode::compiler, "no host compiler could be opened; tried" + tried);
 }
 
+namespace {
+
+/// In a process of its own, and in this one where kiln-worker is not installed.
+Result<std::unique_ptr<Compiler>> open_wherever_possible() {
+  if (const auto worker = find_worker()) return open_compile_server(*worker, host_compiler_paths());
+  return open_host_compiler(host_compiler_paths());
+}
+
+}  // namespace
+
 Result<Compiler*> host_compiler() {
   static std::mutex mutex;
   // Only success is kept: a compiler installed or named later is found by the next call.
   static Compiler* kept = nullptr;
   const QuietLock lock(mutex);
   if (kept == nullptr) {
-    auto opened = open_host_compiler(host_compiler_paths());
+    auto opened = open_wherever_possible();
     if (!opened) {
 #ifndef KILN_HAS_LLVM
       opened.error().message =

@@ -1,8 +1,8 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -10,6 +10,7 @@
 
 #include "runtime/exit_gate.h"
 #include "runtime/fork_gate.h"
+#include "runtime/frames.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/hiprtc.h"
@@ -54,76 +55,30 @@ Outcome compile_here(const Hiprtc& api, const Source& source) {
   return out;
 }
 
-bool write_all(int fd, const void* data, std::size_t size) {
-  const char* from = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = ::write(fd, from, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    from += n;
-    size -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
-void send(int fd, const Outcome& out) {
-  for (const std::string* part : {&out.error, &out.log, &out.code}) {
-    const std::uint64_t size = part->size();
-    if (!write_all(fd, &size, sizeof(size)) || !write_all(fd, part->data(), part->size())) return;
-  }
-}
-
-std::string read_to_end(int fd) {
-  std::string all;
-  char chunk[1 << 16];
-  for (;;) {
-    const ssize_t n = ::read(fd, chunk, sizeof(chunk));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return all;
-    all.append(chunk, static_cast<std::size_t>(n));
-  }
-}
-
-/// False when the text ends before three parts do: the child died on the way.
-bool parse(std::string_view text, Outcome& out) {
-  for (std::string* part : {&out.error, &out.log, &out.code}) {
-    std::uint64_t size = 0;
-    if (text.size() < sizeof(size)) return false;
-    std::memcpy(&size, text.data(), sizeof(size));
-    text.remove_prefix(sizeof(size));
-    if (text.size() < size) return false;
-    part->assign(text.substr(0, size));
-    text.remove_prefix(size);
-  }
-  return true;
-}
-
 /// The same in a forked child, whose end is an error here and no more.
 Outcome compile_in_child(const Hiprtc& api, const Source& source) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {fmt::format("pipe: {}", std::strerror(errno)), {}, {}};
+  auto pair = socket_pair();
+  if (!pair) return {pair.error().message, {}, {}};
   const OwnFork own;
   const pid_t child = ::fork();
   if (child == 0) {
-    ::close(ends[0]);
-    send(ends[1], compile_here(api, source));
+    const Outcome made = compile_here(api, source);
+    send_frame(pair->theirs.get(),
+               std::array<std::string_view, 3>{made.error, made.log, made.code});
     ::_exit(0);
   }
-  ::close(ends[1]);
-  Outcome out;
-  if (child < 0) {
-    out.error = fmt::format("fork: {}", std::strerror(errno));
-  } else {
-    const bool whole = parse(read_to_end(ends[0]), out);
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (!whole)
-      out.error = fmt::format("hipRTC {}.{} ended its process: {}", api.major, api.minor,
-                              WIFSIGNALED(status) ? ::strsignal(WTERMSIG(status)) : "exit");
+  pair->theirs = Fd();
+  if (child < 0) return {fmt::format("fork: {}", std::strerror(errno)), {}, {}};
+  auto parts = receive_frame(pair->ours.get());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  ::close(ends[0]);
-  return out;
+  if (!parts || parts->size() != 3)
+    return {fmt::format("hipRTC {}.{} ended its process: {}", api.major, api.minor,
+                        WIFSIGNALED(status) ? ::strsignal(WTERMSIG(status)) : "exit"),
+            {},
+            {}};
+  return {std::move((*parts)[0]), std::move((*parts)[1]), std::move((*parts)[2])};
 }
 
 class HiprtcCompiler : public Compiler {

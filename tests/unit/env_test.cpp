@@ -31,7 +31,7 @@ constexpr std::string_view kFolders[] = {"include", "generator", "runtime", "tun
 /// Where env() is.
 constexpr std::string_view kReaders[] = {"runtime/env.h", "hooks/common/env.h"};
 /// Where a child's environment is made from this process's.
-constexpr std::string_view kPassers[] = {"tuner/worker/process.cpp", "bench/environment.cpp"};
+constexpr std::string_view kPassers[] = {"runtime/worker_program.cpp", "bench/environment.cpp"};
 
 bool is_source(const fs::path& path) {
   static const std::vector<std::string> endings = {".h", ".hpp", ".c", ".cpp", ".inc"};

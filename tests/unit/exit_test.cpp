@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "kiln/engine.hpp"
-#include "runtime/compiler.h"
+#include "runtime/cpu/host_compiler.h"
 #include "runtime/exit_gate.h"
 #include "support/eventually.h"
 #include "support/few.h"
-#include "support/host_compiler.h"
+#include "support/kernel_source.h"
 
 namespace kiln::exit_test {
 
@@ -67,8 +67,14 @@ TEST(ExitDeathTest, LetsThreadsInsideOfKilnGoOn) {
       testing::ExitedWithCode(3), "");
 }
 
+/// In this process.
+Compiler& compiler_here() {
+  static Compiler& opened = *open_host_compiler(host_compiler_paths()).value().release();
+  return opened;
+}
+
 void compile_once_more() {
-  const auto after = host_compiler().value()->compile(test::kernel_source("", 1));
+  const auto after = compiler_here().compile(test::kernel_source("", 1));
   std::fputs(after ? "compiled" : after.error().message.c_str(), stderr);
 }
 
@@ -77,7 +83,7 @@ TEST(ExitDeathTest, CompilesNothingOnceLibrariesEnd) {
   EXPECT_EXIT(
       {
         std::atexit(compile_once_more);
-        if (!host_compiler()) std::abort();
+        compiler_here();
         std::exit(3);
       },
       testing::ExitedWithCode(3), "not compiled: the process is ending");

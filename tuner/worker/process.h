@@ -1,4 +1,4 @@
-// The parent's handle on one worker process: found, started, asked under a time limit, and reaped
+// The parent's handle on one worker process: started, asked under a time limit, and reaped
 // with a reason when it ends. Does not know what it is asked to do.
 #pragma once
 
@@ -8,14 +8,10 @@
 #include <optional>
 #include <span>
 
+#include "runtime/worker_program.h"
 #include "tuner/worker/protocol.h"
 
 namespace kiln {
-
-/// $KILN_WORKER; else `kiln-worker` beside the running code (dladdr) or the executable, or in
-/// ../bin, ../libexec/kiln or ../../libexec/kiln from there. Errors: device, naming the paths
-/// tried.
-Result<std::filesystem::path> find_worker();
 
 class Starvation;
 

@@ -1,5 +1,6 @@
-// kiln-worker: runs candidates where a crash or a hang costs one of them alone. Started by the
-// tuner, never by hand: talks over the descriptors that tuner/worker/protocol.h names.
+// kiln-worker: runs candidates, or the compiler, where a crash or a hang costs one of them alone.
+// Started by kiln, never by hand: talks over the descriptors that tuner/worker/protocol.h names,
+// as a compile server over that of runtime/cpu/compile_server.h.
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,8 +11,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "runtime/cpu/affinity.h"
+#include "runtime/cpu/compile_server.h"
 #include "tuner/worker/program/fault_report.h"
 #include "tuner/worker/program/session.h"
 
@@ -33,14 +36,23 @@ void confine() {
 }
 
 int usage() {
-  fmt::print(stderr, "kiln-worker is started by kiln's tuner; there is nothing to run by hand\n");
+  fmt::print(stderr, "kiln-worker is started by kiln; there is nothing to run by hand\n");
   return 2;
+}
+
+/// In a child: who started this process waits for its end and has no child then.
+int compile_server() {
+  if (fork() != 0) return 0;
+  confine();
+  kiln::serve_compiles();
+  _exit(0);  // threads may be inside of the compiler, whose objects exit() ends
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) return usage();
+  if (argv[1] == std::string_view(kiln::kCompileServerArgument)) return compile_server();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (!parent_is(std::atoi(argv[1]))) return usage();  // it died before the line above
   confine();
