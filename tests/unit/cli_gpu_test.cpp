@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/kiln_command.h"
+#include "support/worker_script.h"
 
 namespace kiln::cli_gpu_test {
 
@@ -38,8 +39,9 @@ TEST(CliEmulated, AGivenConfigIsChecked) {
 }
 
 TEST(CliEmulated, FailurePrintsACommandThatRepeatsIt) {
+  const test::WorkerScript worker(test::kCompilesAlone);
   KilnCommand kiln;
-  kiln.environment["KILN_WORKER"] = "/bin/false";
+  kiln.environment["KILN_WORKER"] = worker.path();
   const CommandResult broken =
       kiln({"verify", "--device", "emu:gfx90a", "--threads", "6", "--random", "1", "--json"});
   EXPECT_EQ(broken.exit_code, 1);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "support/kiln_command.h"
+#include "support/worker_script.h"
 
 namespace kiln::cli_run_test {
 
@@ -113,8 +114,9 @@ TEST(CliVerify, RandomSweepPasses) {
 
 // A worker that ends at once fails every check. What is printed then must repeat the very case.
 TEST(CliVerify, FailurePrintsACommandThatRepeatsIt) {
+  const test::WorkerScript worker(test::kCompilesAlone);
   KilnCommand kiln;
-  kiln.environment["KILN_WORKER"] = "/bin/false";
+  kiln.environment["KILN_WORKER"] = worker.path();
   const CommandResult broken = kiln({"verify", "--device", "portable", "--random", "1", "--json"});
   EXPECT_EQ(broken.exit_code, 1);
   const auto rows = broken.json();

@@ -4,11 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,7 +17,7 @@
 #include "runtime/worker_program.h"
 #include "support/child.h"
 #include "support/kernel_source.h"
-#include "support/temp_dir.h"
+#include "support/worker_script.h"
 
 #ifdef KILN_HAS_LLVM
 namespace kiln::compile_server_test {
@@ -29,27 +27,6 @@ using testing::HasSubstr;
 std::unique_ptr<Compiler> opened(const std::filesystem::path& worker = find_worker().value()) {
   return open_compile_server(worker, host_compiler_paths()).value();
 }
-
-/// kiln-worker behind a line of a shell's; the number of its process group is in the file `group`.
-class WorkerScript {
- public:
-  explicit WorkerScript(const std::string& line = "") {
-    std::ofstream(path()) << "#!/bin/sh\n"
-                          << line << "\necho $$ > " << (dir_ / "group").string() << "\nexec "
-                          << find_worker().value().string() << " \"$@\"\n";
-    ::chmod(path().c_str(), 0755);
-  }
-  std::filesystem::path path() const { return dir_ / "worker"; }
-  void kill() const {
-    pid_t group = 0;
-    std::ifstream(dir_ / "group") >> group;
-    ASSERT_GT(group, 1);
-    ::kill(-group, SIGKILL);
-  }
-
- private:
-  TempDir dir_;
-};
 
 bool makes(Compiler& compiler, long long mark) {
   const auto binary = compiler.compile(test::kernel_source("", mark));
@@ -83,7 +60,7 @@ TEST(CompileServerDeathTest, LoadsNoCompilerIntoTheProgram) {
 }
 
 TEST(CompileServer, IsStartedAgainWhenItWasKilled) {
-  const WorkerScript script;
+  const test::WorkerScript script;
   const auto compiler = opened(script.path());
   EXPECT_TRUE(makes(*compiler, 1));
   script.kill();
@@ -95,7 +72,7 @@ TEST(CompileServer, CostsTheCompileAloneWhereNoMemoryIsLeft) {
   int failed = 0;
   constexpr int kLeastKiB = 50'000, kMostKiB = 800'000, kStepKiB = 50'000;
   for (int limit = kLeastKiB; limit <= kMostKiB; limit += kStepKiB) {
-    const WorkerScript script("ulimit -v " + std::to_string(limit));
+    const test::WorkerScript script("ulimit -v " + std::to_string(limit));
     const auto compiler = open_compile_server(script.path(), host_compiler_paths());
     if (!compiler || !(*compiler)->compile(test::kernel_source("", limit))) ++failed;
   }

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/compiler.h"
+#include "runtime/cpu/host_compiler.h"
 #include "runtime/emulator/fault.h"
 #include "support/child.h"
 #include "support/kernel_source.h"
@@ -71,7 +71,7 @@ TEST(FaultHandlers, ASideThatWaitsGoesBeforeNewcomersOfTheOther) {
 /// next fault of an emulated kernel then ended the process.
 TEST(FaultHandlers, AWatchMadeWhileAnotherThreadCompilesLasts) {
   EXPECT_TRUE(test::in_child([] {
-    const auto opened = host_compiler();
+    const auto opened = open_host_compiler(host_compiler_paths());  // in this process
     if (!opened) throw std::runtime_error(opened.error().message);
     void* const at_first = handler_of(SIGSEGV);
     std::string slow;

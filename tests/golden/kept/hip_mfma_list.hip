@@ -102,7 +102,7 @@ KILN_DEVICE void copy_elements(u32 to, const From& from, u32 thread) {
 
 // ---- hip/common/groups.h ----
 // The products of a list: which of their tiles a block has. Blocks are not persistent, and each
-// looks for its tile among the counts in the workspace. Expects abi.h, list_abi.h.
+// looks for its tile among the counts in the workspace. Expects abi.h, list_abi.h, group_args.h.
 
 /// Behind the entries: for each product the tiles of all products up to it, its own too. The steps
 /// that bring the entries count them.
@@ -129,6 +129,27 @@ KILN_DEVICE ProductBlock product_of(const KilnGpuArgs& args, u32 block) {
       first = middle + 1;
   }
   return {first, first == 0 ? block : block - counts[first - 1]};
+}
+
+/// A pointer to global memory that was itself read from memory. Only of kernel arguments does the
+/// compiler know which memory they point to; others it takes for generic pointers, whose loads and
+/// stores (FLAT) are counted, and waited for, as those of shared memory are too. By way of an
+/// integer, since casts there and back are folded.
+template <typename T>
+KILN_DEVICE T* in_global_memory(T* pointer) {
+  return (T*)(__attribute__((address_space(1))) T*)(u64)pointer;
+}
+
+/// The call of one product, whose pointers the list holds.
+KILN_DEVICE KilnGpuArgs args_of_listed(const KilnGpuArgs& args, i32 product) {
+  KilnGpuArgs own = args_of_product(args, product);
+  own.a = in_global_memory(own.a);
+  own.b = in_global_memory(own.b);
+  own.c = in_global_memory(own.c);
+  own.d = in_global_memory(own.d);
+  own.bias = in_global_memory(own.bias);
+  own.residual = in_global_memory(own.residual);
+  return own;
 }
 
 // ---- hip/mfma/mfma.hip ----
@@ -340,7 +361,7 @@ KILN_KERNEL(kThreads, kWavesPerUnit) kiln_gemm(KilnGpuArgs args) {
   const u32 wave_m = wave / kWavesN * kWaveM, wave_n = wave % kWavesN * kWaveN;
   const ProductBlock own = product_of(args, block_index());
   if (own.product < 0) return;
-  args = args_of_product(args, own.product);
+  args = args_of_listed(args, own.product);
   args.batch = 1;
   Work work = work_of(args, own.block);
   work.batch = own.product;

@@ -131,7 +131,7 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   const KilnListEntry& entry = entries_of(args)[own.product];
   args.scale_a = entry.scale_a;
   args.scale_b = entry.scale_b;
-  args = args_of_product(args, own.product);
+  args = args_of_listed(args, own.product);
   const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(args.n, kTileN);
   const i64 block = own.block, batch = 0;  // its scales are its own
   const i64 in_batch = block % (tiles_m * tiles_n);
