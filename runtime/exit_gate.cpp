@@ -21,7 +21,7 @@ struct ExitState {
 
 ExitState& state() {
   static ExitState& made = []() -> ExitState& {
-    // Who is inside holds the ForkGate as well, or forks nothing but children that call _exit().
+    // A forked child has the thread that forked and no other.
     ForkGate::at_fork({[] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
                        [] {
                          state().inside = entered > 0 ? 1 : 0;

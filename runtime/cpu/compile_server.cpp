@@ -7,11 +7,13 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <mutex>
 #include <thread>
 
 #include "runtime/cpu/host_compiler.h"
+#include "runtime/fork_gate.h"
 #include "runtime/frames.h"
 #include "runtime/quiet_lock.h"
 #include "runtime/work_counts.h"
@@ -25,12 +27,20 @@ using Texts = std::vector<std::string>;
 std::vector<std::string_view> views_of(const Texts& texts) { return {texts.begin(), texts.end()}; }
 
 // A request: what is wanted, the file's name, the source, the flags. An answer: kMade and what was
-// made, or kFailed, the code and the message of the error.
+// made (image, log and resources; a text; at the start the version), or kFailed, the code and the
+// message of the error.
 constexpr std::string_view kImage = "image", kAssembly = "assembly";
 constexpr std::string_view kMade = "made", kFailed = "failed";
+constexpr std::size_t kTextsOfImage = 8, kTextsOfAssembly = 2, kTextsOfError = 3;
 
 Texts failed(const Error& error) {
   return {std::string(kFailed), std::to_string(static_cast<int>(error.code)), error.message};
+}
+
+/// Whether an answer is one: a process that dies may send anything.
+bool is_whole(const Texts& answer, std::size_t texts) {
+  if (answer.empty()) return false;
+  return answer.size() == (answer[0] == kMade ? texts : kTextsOfError);
 }
 
 std::int64_t number_in(const std::string& text) {
@@ -106,13 +116,13 @@ class CompileClient final : public Compiler {
     return {};
   }
   Result<Binary> compile(const Source& source) override {
-    const auto answer = ask(request_of(kImage, source), source);
+    const auto answer = ask(request_of(kImage, source), source, kTextsOfImage);
     if (!answer) return tl::unexpected(answer.error());
     if (answer->at(0) != kMade) return tl::unexpected(error_in(*answer));
     return binary_in(*answer);
   }
   Result<std::string> assembly(const Source& source) override {
-    const auto answer = ask(request_of(kAssembly, source), source);
+    const auto answer = ask(request_of(kAssembly, source), source, kTextsOfAssembly);
     if (!answer) return tl::unexpected(answer.error());
     if (answer->at(0) != kMade) return tl::unexpected(error_in(*answer));
     return answer->at(1);
@@ -122,7 +132,10 @@ class CompileClient final : public Compiler {
  private:
   using SharedServer = std::shared_ptr<const Server>;
 
+  /// No other thread forks meanwhile: its child would hold the server's end of a connection, whose
+  /// end would then not be seen.
   Result<SharedServer> start() const {
+    const ForkGate gate;
     auto pair = socket_pair();
     if (!pair) return tl::unexpected(pair.error());
     const auto pid = start_worker(worker_, kCompileServerArgument, std::array{pair->theirs.get()});
@@ -133,7 +146,7 @@ class CompileClient final : public Compiler {
     }
     send_frame(pair->ours.get(), views_of(paths_));
     const auto answer = receive_frame(pair->ours.get());
-    if (!answer)
+    if (!answer || !is_whole(*answer, kTextsOfAssembly))
       return fail(ErrorCode::device,
                   fmt::format("{}: the compiler's process ended at its start", worker_.string()));
     if (answer->at(0) != kMade) return tl::unexpected(error_in(*answer));
@@ -153,19 +166,28 @@ class CompileClient final : public Compiler {
     if (shared_ == ended) shared_ = nullptr;
   }
 
-  /// Errors: compiler, device.
-  Result<Texts> ask(const Texts& request, const Source& source) {
+  /// A connection of one compile; the end of a server that takes none is seen by who reads from it.
+  /// Errors: device.
+  static Result<Fd> connect(const Server& server) {
+    const ForkGate gate;  // as in start()
+    auto pair = socket_pair();
+    if (!pair) return tl::unexpected(pair.error());
+    send_descriptor(server.control.get(), pair->theirs.get());
+    return std::move(pair->ours);
+  }
+
+  /// The answer, of `texts` texts where something was made. Errors: compiler, device.
+  Result<Texts> ask(const Texts& request, const Source& source, std::size_t texts) {
     count_work(Work::clang);
     // Where a server ends, only the one compile that ends another one by itself is to blame.
     for (const bool alone : {false, true}) {
       const auto server = alone ? start() : shared();
       if (!server) return tl::unexpected(server.error());
-      auto pair = socket_pair();
-      if (!pair) return tl::unexpected(pair.error());
-      const bool sent = send_descriptor((*server)->control.get(), pair->theirs.get());
-      pair->theirs = Fd();
-      if (sent && send_frame(pair->ours.get(), views_of(request)))
-        if (auto answer = receive_frame(pair->ours.get())) return std::move(*answer);
+      const auto connection = connect(**server);
+      if (!connection) return tl::unexpected(connection.error());
+      if (send_frame(connection->get(), views_of(request)))
+        if (auto answer = receive_frame(connection->get()); answer && is_whole(*answer, texts))
+          return std::move(*answer);
       if (!alone) forget(*server);
     }
     return fail(ErrorCode::compiler,

@@ -57,6 +57,7 @@ Outcome compile_here(const Hiprtc& api, const Source& source) {
 
 /// The same in a forked child, whose end is an error here and no more.
 Outcome compile_in_child(const Hiprtc& api, const Source& source) {
+  const ForkGate gate;  // no other child gets the ends of the connection
   auto pair = socket_pair();
   if (!pair) return {pair.error().message, {}, {}};
   const OwnFork own;

@@ -109,7 +109,7 @@ TEST(InventedDevice, ARangeIsTunedWithOneWorkerAndServed) {
   {
     auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
-    const auto report = engine->tune(range, test::few_emulated(3));
+    const auto report = engine->tune(range, test::few_emulated(6));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->stored);
     for (const std::string& warning : report->warnings) ADD_FAILURE() << warning;
@@ -136,7 +136,7 @@ TEST(InventedDevice, ARangeWhoseSizeIsAPitchServesEverySize) {
   ASSERT_TRUE(engine) << engine.error().message;
   // A is stored as [k, m]: rows of 16 floats are 16-byte aligned, of 15 not.
   const GemmRange range = test::problem("fp32 T N 16 16 16").with_m(15, 16);
-  const auto report = engine->tune(range, test::few_emulated(3));
+  const auto report = engine->tune(range, test::few_emulated(6));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(text(report->range), "fp32 T N 15..16 16 16 align=16");
   EXPECT_TRUE(report->stored);
