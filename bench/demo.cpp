@@ -120,7 +120,7 @@ Result<DemoOutcome> run_demo_second_process(const DemoOptions& options) {
     if (Status ran = run_checked(*engine, shape.gemm, *device, options.seed, outcome); !ran)
       return tl::unexpected(ran.error());
   // Before any peer is loaded: their own dependencies are no business of kiln's.
-  outcome.compiler_files = mapped_compiler_files();
+  outcome.compiler_files = loaded_compilers();
 
   const auto track = host_track({});
   if (Status found = track->find_peers({}); !found) return tl::unexpected(found.error());
@@ -150,8 +150,8 @@ std::string text(const DemoOutcome& o) {
       o.open_ns * 1e-6, o.first_gemm_ns * 1e-6, o.from_database,
       o.bench.rows.size() + o.bench.failures.size());
   out += o.compiler_files.empty()
-             ? "no LLVM was mapped after the last gemm()\n"
-             : fmt::format("LLVM was mapped: {}\n", fmt::join(o.compiler_files, ", "));
+             ? "no compiler was loaded after the last gemm()\n"
+             : fmt::format("a compiler was loaded: {}\n", fmt::join(o.compiler_files, ", "));
   for (const std::string& wrong : o.wrong) out += fmt::format("WRONG: {}\n", wrong);
   return out;
 }

@@ -35,7 +35,7 @@ struct DemoOutcome {
   double open_ns = 0, first_gemm_ns = 0;    // Engine::open and the first gemm()
   int from_database = 0;                    // shapes whose kernel came out of the database exactly
   std::vector<std::string> wrong;           // gemm() results that failed the check
-  std::vector<std::string> compiler_files;  // mapped after every gemm(); must be empty
+  std::vector<std::string> compiler_files;  // loaded after every gemm(); must be empty
   BenchReport bench;
   bool ok() const;
 };

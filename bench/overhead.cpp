@@ -170,7 +170,7 @@ Result<ColdStart> cold_start_here(const Gemm& gemm, const OpenOptions& open, int
   const auto done = now_ns();
   result.open_ns = double(opened_at - begin);
   result.first_gemm_ns = double(done - opened_at);
-  result.compiler_files = mapped_compiler_files();
+  result.compiler_files = loaded_compilers();
   const auto right = call->right();
   if (!right) return tl::unexpected(right.error());
   result.verified = *right;

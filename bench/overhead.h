@@ -26,7 +26,7 @@ struct ColdStart {
   double open_ns = 0, first_gemm_ns = 0;
   Match match = Match::reference;
   bool verified = false;
-  std::vector<std::string> compiler_files;  // mapped afterwards; empty = no LLVM was loaded
+  std::vector<std::string> compiler_files;  // loaded afterwards, by itself or a server
 };
 
 /// Meant for a process that has done nothing else yet. A GPU's context is made first and not

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <set>
 
+#include "runtime/cpu/compile_server.h"
+
 namespace kiln {
 namespace {
 
@@ -75,7 +77,7 @@ Result<ChildResult> run_self(const std::vector<std::string>& arguments,
   return result;
 }
 
-std::vector<std::string> mapped_compiler_files() {
+std::vector<std::string> loaded_compilers() {
   std::ifstream maps("/proc/self/maps");
   std::set<std::string> files;
   for (std::string line; std::getline(maps, line);) {
@@ -85,6 +87,7 @@ std::vector<std::string> mapped_compiler_files() {
     for (const char* part : {"libLLVM", "libclang", "libkiln_clang", "libnvrtc"})
       if (name.starts_with(part)) files.insert(line.substr(path));
   }
+  if (compile_servers_started() > 0) files.insert("a compile server");
   return {files.begin(), files.end()};
 }
 

@@ -20,7 +20,8 @@ struct ChildResult {
 Result<ChildResult> run_self(const std::vector<std::string>& arguments,
                              const std::vector<std::string>& environment, bool capture);
 
-/// Files of LLVM, Clang, NVRTC or kiln's compiler that are mapped into this process right now.
-std::vector<std::string> mapped_compiler_files();
+/// Files of LLVM, Clang, NVRTC or kiln's compiler that are mapped into this process right now, and
+/// whether it started a compile server.
+std::vector<std::string> loaded_compilers();
 
 }  // namespace kiln

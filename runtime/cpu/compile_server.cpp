@@ -94,6 +94,8 @@ Binary binary_in(const Texts& answer) {
   return binary;
 }
 
+std::atomic<int> servers_started{0};
+
 /// The client's end of one server. A forked child's copy is not used: that server is its parent's.
 struct Server {
   Fd control;
@@ -140,6 +142,7 @@ class CompileClient final : public Compiler {
     if (!pair) return tl::unexpected(pair.error());
     const auto pid = start_worker(worker_, kCompileServerArgument, std::array{pair->theirs.get()});
     if (!pid) return tl::unexpected(pid.error());
+    ++servers_started;
     pair->theirs = Fd();
     // It leaves the work to a child, so that this process has none to wait for.
     while (::waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -206,6 +209,8 @@ class CompileClient final : public Compiler {
 constexpr int kPatienceMs = 10'000;
 
 }  // namespace
+
+int compile_servers_started() { return servers_started; }
 
 Result<std::unique_ptr<Compiler>> open_compile_server(const std::filesystem::path& worker,
                                                       const std::vector<std::string>& paths) {

@@ -17,6 +17,10 @@ namespace kiln {
 Result<std::unique_ptr<Compiler>> open_compile_server(const std::filesystem::path& worker,
                                                       const std::vector<std::string>& paths);
 
+/// How many this process, and those that it was forked from, have started: none where all kernels
+/// come out of a database.
+int compile_servers_started();
+
 /// The argument by which kiln-worker becomes one, with the descriptor that its client talks over.
 inline constexpr const char* kCompileServerArgument = "compile";
 inline constexpr int kCompileServerFd = 3;

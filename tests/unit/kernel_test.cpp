@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/compiler.h"
+#include "runtime/cpu/host_compiler.h"
 #include "support/kernel_source.h"
 #include "support/no_descriptors.h"
 
@@ -243,7 +243,8 @@ TEST(HostKernelTest, NamesASymbolNobodyHas) {
 }
 
 TEST(HostKernelTest, AStoredImageRunsWithoutLlvm) {
-  const auto image = compiled(test::kernel_source("*(float*)args->d = 7;"));
+  const auto here = open_host_compiler(host_compiler_paths()).value();
+  const auto image = here->compile(test::kernel_source("*(float*)args->d = 7;")).value().image;
   EXPECT_TRUE(llvm_is_mapped()) << "the check that follows would prove nothing";
   const fs::path path =
       fs::temp_directory_path() / ("kiln_kernel_test." + std::to_string(getpid()));
