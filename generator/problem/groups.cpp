@@ -1,6 +1,7 @@
 #include "generator/problem/groups.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <set>
 
@@ -44,14 +45,20 @@ double stages_of_tile(const Gemm& gemm, std::int64_t depth) {
   return gemm.grouping == Grouping::k ? std::max(1.0, stages + 0.5) : std::ceil(stages);
 }
 
+std::int64_t Segments::listed(std::int64_t group) const {
+  const std::int64_t most = gemm_.grouping == Grouping::k ? gemm_.k : gemm_.m;
+  return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups_)[group], 0, most);
+}
+
+Segment Segments::of(std::int64_t group) {
+  if (gemm_.grouping == Grouping::masked) return {0, listed(group)};
+  assert(group >= next_);
+  for (; next_ < group; ++next_) first_ = std::max(first_, listed(next_));
+  return {first_, std::max<std::int64_t>(0, listed(group) - first_)};
+}
+
 Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group) {
-  const std::int64_t most = gemm.grouping == Grouping::k ? gemm.k : gemm.m;
-  const auto listed = [&](std::int64_t at) {
-    return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups)[at], 0, most);
-  };
-  if (gemm.grouping == Grouping::masked) return {0, listed(group)};
-  const std::int64_t first = group == 0 ? 0 : listed(group - 1);
-  return {first, std::max<std::int64_t>(0, listed(group) - first)};
+  return Segments(gemm, groups).of(group);
 }
 
 PartOfK part_of_k(const Gemm& gemm, const Segment& segment) {
@@ -72,8 +79,9 @@ std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups) {
         parts.push_back({alone(gemm, entry), number, {0, entry.m}});
     return parts;
   }
+  Segments segments(gemm, groups);
   for (std::int64_t group = 0; group < gemm.batch; ++group)
-    if (const Segment segment = segment_of(gemm, groups, group); writes_d(gemm, segment))
+    if (const Segment segment = segments.of(group); writes_d(gemm, segment))
       parts.push_back({alone(gemm, segment.count), group, segment});
   return parts;
 }

@@ -18,9 +18,25 @@ inline bool grouped(const Gemm& gemm) { return gemm.grouping != Grouping::none; 
 struct Segment {
   std::int64_t first = 0, count = 0;
 };
-/// That of one group, by the list of groups. What the list may not say is taken to be the nearest
-/// that it may, as kernels do.
+/// That of one group, by the list of groups. An entry that is out of range counts as the nearest
+/// one that is not. A group begins behind the last row (or element along k) of all groups before
+/// it, the largest entry so far: where the list falls, the group is empty. So no row is of two
+/// groups. Every kernel follows the same rule.
 Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group);
+/// The segments of groups that are asked for in order: each entry of the list is read once.
+class Segments {
+ public:
+  Segments(const Gemm& gemm, const void* groups) : gemm_(gemm), groups_(groups) {}
+  /// `group` is that of the last call or a later one.
+  Segment of(std::int64_t group);
+
+ private:
+  std::int64_t listed(std::int64_t group) const;
+
+  const Gemm& gemm_;
+  const void* groups_;
+  std::int64_t next_ = 0, first_ = 0;  // where group `next_` begins, by the entries before it
+};
 /// Where a group's product lies in what scales are stored for: those of blocks along the k of all
 /// groups are everybody's, those of A of all rows.
 PartOfK part_of_k(const Gemm& gemm, const Segment& segment);

@@ -19,9 +19,9 @@ namespace {
 template <typename F>
 void for_each_line(const Gemm& gemm, Operand which, const IndexedRows& rows, F&& f) {
   const std::int64_t of = extent(gemm, which).lines;
-  const std::int64_t pitch = pitch_bytes(gemm, which), line = line_bytes(gemm, which);
+  const std::int64_t line = line_bytes(gemm, which);
   for (std::int64_t i = 0; i < rows.count; ++i)
-    f(row_at(rows.index, rows.first + i, of) * pitch, i * line);
+    f(line_offset(gemm, which, row_at(rows.index, rows.first + i, of)), i * line);
 }
 
 }  // namespace
@@ -101,7 +101,8 @@ std::int64_t row_to_add_to(const void* index, std::int64_t row, std::int64_t row
 }
 
 std::int64_t rows_in_groups(const Gemm& gemm, const void* groups) {
-  // What lists that fall cut off is of the group before.
+  // A group begins where the largest entry before it ends, so all rows up to the largest are of
+  // one.
   const auto* const ends = static_cast<const std::int32_t*>(groups);
   return std::clamp<std::int64_t>(*std::max_element(ends, ends + gemm.batch), 0, gemm.m);
 }
@@ -120,6 +121,10 @@ bool is_scattered(const Gemm& gemm, Operand which) { return scatters(gemm) && wh
 
 std::int64_t line_bytes(const Gemm& gemm, Operand which) {
   return bytes_of(dtype_of(gemm, which), extent(gemm, which).length);
+}
+
+std::int64_t line_offset(const Gemm& gemm, Operand which, std::int64_t line) {
+  return offset_bytes(dtype_of(gemm, which), line * leading_dimension(gemm, which));
 }
 
 std::int64_t pitch_bytes(const Gemm& gemm, Operand which) {

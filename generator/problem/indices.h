@@ -40,6 +40,8 @@ bool is_scattered(const Gemm& gemm, Operand which);
 /// Bytes of one such line, and from its first to the next one's.
 std::int64_t line_bytes(const Gemm& gemm, Operand which);
 std::int64_t pitch_bytes(const Gemm& gemm, Operand which);
+/// Bytes from the operand's first line to this one.
+std::int64_t line_offset(const Gemm& gemm, Operand which, std::int64_t line);
 
 /// `count` rows of the product from the first on that `index` names.
 struct IndexedRows {

@@ -104,12 +104,15 @@ enum class Grouping : std::uint8_t {
   none,  ///< no groups: a batch of equal products
   rows,  ///< the rows of all groups are those of one A and one D, group behind group, and each has
          ///< a B of its own; `groups` has the row behind the last one of each, rising and at most
-         ///< m. Rows of D behind the last group are not written
+         ///< m. An entry beyond that counts as m, one below 0 as 0, and a group whose entry is
+         ///< below an earlier one is empty: each begins behind all groups before it. Rows of D
+         ///< behind the last group are not written
   masked,  ///< each group has an A and a D of m rows and a B; `groups` has the number of rows that
            ///< are there, at most m. Other rows of A are not used, those of D not written
   k,       ///< the k of all groups is that of one A and one B, group behind group, and each has a D
            ///< (and C, bias and residual) of its own; `groups` has the index along k behind the
-           ///< last one of each, rising and at most k. An empty group has a product of zeros.
+           ///< last one of each, rising and at most k; what it may not say is taken as with `rows`.
+           ///< An empty group has a product of zeros.
            ///< Blocks of scales divide all of k, whatever the groups: element p of a line has the
            ///< scale of block p / 128, which two groups may share
   list     ///< each product has sizes, leading dimensions and operands of its own, which

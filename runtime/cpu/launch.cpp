@@ -68,22 +68,27 @@ struct GroupCalls {
   std::atomic<bool> failed = false;
 
   const Gemm& gemm() const { return args.groups_of->gemm; }
-  Segment segment(std::int64_t group) const { return segment_of(gemm(), args.groups, group); }
   const ListEntry& entry(std::int64_t group) const {
     return static_cast<const ListEntry*>(args.groups)[group];
   }
+  /// Of groups in order; of a list's product it is not used.
+  Segment segment(Segments& segments, std::int64_t group) const {
+    return lists_products(gemm()) ? Segment{} : segments.of(group);
+  }
   /// Rows, or elements along k; of a product of a list elements of D times those along k.
-  std::int64_t work(std::int64_t group) const {
-    if (!lists_products(gemm())) return segment(group).count;
+  std::int64_t work(std::int64_t group, const Segment& of) const {
+    if (!lists_products(gemm())) return of.count;
     const ListEntry& e = entry(group);
     return e.m * e.n * std::max<std::int64_t>(1, e.k);
   }
-  bool writes(std::int64_t group) const {
-    return lists_products(gemm()) ? writes_d(entry(group)) : writes_d(gemm(), segment(group));
+  bool writes(std::int64_t group, const Segment& of) const {
+    return lists_products(gemm()) ? writes_d(entry(group)) : writes_d(gemm(), of);
   }
-  bool small(std::int64_t group) const { return writes(group) && work(group) < large; }
+  bool small(std::int64_t group, const Segment& of) const {
+    return writes(group, of) && work(group, of) < large;
+  }
 
-  Status run(std::int64_t group, int threads) const {
+  Status run(std::int64_t group, const Segment& of, int threads) const {
     HostArgs one = args;
     one.groups_of = nullptr;
     one.finds_amax = false;  // all groups raise one
@@ -91,7 +96,6 @@ struct GroupCalls {
       call_one(one, canonical_entry(*args.groups_of, entry(group)));
       return launch(kernel, one, threads);
     }
-    const Segment of = segment(group);
     (gemm().grouping == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
     if (indexed(gemm())) return run_in_order(one, group, of, threads);
@@ -109,8 +113,10 @@ struct GroupCalls {
   }
   /// Whole groups, as long as there are some.
   void take_small() {
+    Segments segments(gemm(), args.groups);
     for (std::int64_t group = next++; group < gemm().batch; group = next++)
-      if (small(group) && !run(group, 1)) failed = true;
+      if (const Segment of = segment(segments, group); small(group, of) && !run(group, of, 1))
+        failed = true;
   }
 };
 
@@ -122,14 +128,18 @@ Status launch_each_group(const HostKernel& kernel, const HostArgs& args, int thr
   const std::int64_t groups = calls.gemm().batch;
   if (threads > 1) {
     std::int64_t all = 0;
-    for (std::int64_t group = 0; group < groups; ++group) all += calls.work(group);
+    Segments segments(calls.gemm(), args.groups);
+    for (std::int64_t group = 0; group < groups; ++group)
+      all += calls.work(group, calls.segment(segments, group));
     calls.large = all / (2 * threads) + 1;
   }
   bool any_small = false;
+  Segments segments(calls.gemm(), args.groups);
   for (std::int64_t group = 0; group < groups; ++group) {
-    any_small |= calls.small(group);
-    if (!calls.writes(group) || calls.work(group) < calls.large) continue;
-    if (Status ran = calls.run(group, threads); !ran) return ran;
+    const Segment of = calls.segment(segments, group);
+    any_small |= calls.small(group, of);
+    if (!calls.writes(group, of) || calls.work(group, of) < calls.large) continue;
+    if (Status ran = calls.run(group, of, threads); !ran) return ran;
   }
   if (!any_small) return {};
   {

@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 std::int64_t line_at(const Gemm& gemm, Operand which, const void* index, std::int64_t row) {
-  return row_at(index, row, extent(gemm, which).lines) * pitch_bytes(gemm, which);
+  return line_offset(gemm, which, row_at(index, row, extent(gemm, which).lines));
 }
 
 /// A's row, and its scales, of one row of the product, where they are by index.
@@ -56,8 +56,9 @@ void run_added(const Canonical& problem, const KilnArgs& args, int thread, int t
   std::vector<Real> product(static_cast<std::size_t>(gemm.n)), sums(product.size());
   for (std::int64_t to = rows * thread / threads; to < rows * (thread + 1) / threads; ++to) {
     std::ranges::fill(sums, Real(0));
+    Segments segments(gemm, args.groups);
     for (std::int64_t group = 0; group < gemm.batch; ++group) {
-      const Segment segment = segment_of(gemm, args.groups, group);
+      const Segment segment = segments.of(group);
       for (std::int64_t row = segment.first; row < segment.first + segment.count; ++row) {
         if (row_to_add_to(args.index_d, row, rows) != to) continue;
         KilnArgs one = args;
@@ -83,6 +84,7 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
   if (adds_rows(problem.gemm))
     return problem.gemm.d.dtype == DType::fp64 ? run_added<double>(problem, args, thread, threads)
                                                : run_added<float>(problem, args, thread, threads);
+  Segments segments(problem.gemm, args.groups);
   for (std::int64_t group = 0; group < problem.gemm.batch; ++group) {
     if (lists_products(problem.gemm)) {
       const auto* const list = static_cast<const ListEntry*>(args.groups);
@@ -93,7 +95,8 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
       run_ungrouped_reference(alone(problem, entry), one, packed, thread, threads);
       continue;
     }
-    const Segment segment = segment_of(problem.gemm, args.groups, group);
+    const Segment segment = segments.of(group);
+    if (!writes_d(problem.gemm, segment)) continue;
     if (indexed(problem.gemm)) {
       run_indexed(problem, args, group, segment, thread, threads);
       continue;

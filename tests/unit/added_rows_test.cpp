@@ -113,6 +113,21 @@ TEST(AddedRows, AreSummedWithTheirWeights) {
   EXPECT_THAT(d, ElementsAre(10, 12, 30, 40, 0, 0, 42, 48));
 }
 
+// Where the list falls the group is empty: each row is added once, by the reference as by kernels,
+// whose rows are counted up to the largest end.
+TEST(AddedRows, OfAListThatFallsAreAddedOnce) {
+  const Gemm gemm = Gemm::row_major(6, 1, 1).grouped(3, Grouping::rows).scattered(2, Scatter::add);
+  const std::vector<float> a{1, 2, 4, 8, 16, 32}, b{1, 100, 1000};
+  const std::vector<std::int32_t> ends{3, 1, 5}, to{0, 1, 0, 1, 0, 1};
+  std::vector<float> d(2, -1);
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  operands.groups = ends.data(), operands.index_d = to.data();
+  for (const int threads : {1, 2}) {
+    ASSERT_TRUE(run_plan(*bare_plan(gemm, threads), operands));
+    EXPECT_THAT(d, ElementsAre(1 + 4 + 16'000, 2 + 8'000));
+  }
+}
+
 using Change = std::function<void(Operands&)>;
 
 /// Verifies the reference kernel, for which `change` alters the call.

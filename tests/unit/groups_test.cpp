@@ -244,18 +244,106 @@ TEST(Groups, ListsThatSayTooMuchAreCut) {
     const Segment of = segment_of(rows, list.data(), group);
     first.push_back(of.first), count.push_back(of.count);
   }
-  EXPECT_THAT(count, ElementsAre(0, 4, 0, 5, 3));
-  EXPECT_THAT(first, ElementsAre(0, 0, 4, 2, 7));
+  EXPECT_THAT(count, ElementsAre(0, 4, 0, 3, 3));
+  EXPECT_THAT(first, ElementsAre(0, 0, 4, 4, 7)) << "each begins behind all groups before it";
   const Gemm masked = Gemm::row_major(10, 6, 8).grouped(5, Grouping::masked);
   EXPECT_EQ(segment_of(masked, list.data(), 4).count, 10);
   EXPECT_EQ(segment_of(masked, list.data(), 0).count, 0);
   const Gemm of_k = Gemm::row_major(3, 6, 10).grouped(5, Grouping::k);
-  EXPECT_EQ(segment_of(of_k, list.data(), 3).first, 2);
+  EXPECT_EQ(segment_of(of_k, list.data(), 3).first, 4);
   EXPECT_EQ(segment_of(of_k, list.data(), 4).count, 3) << "the last one ends with k";
   const auto parts = parts_of(of_k, list.data());
   ASSERT_EQ(parts.size(), 5) << "empty groups have a D";
   EXPECT_EQ(parts[2].gemm.k, 0);
   EXPECT_EQ(parts_of(rows, list.data()).size(), 3);
+}
+
+// Whatever a list says, its groups lie behind one another, and the walk over them finds what each
+// has alone.
+TEST(Groups, NoRowIsOfTwoGroups) {
+  test::RandomGemm random(test::seed_of_run() + 3, 10);
+  const Gemm rows = Gemm::row_major(50, 6, 8).grouped(12, Grouping::rows);
+  const Gemm of_k = Gemm::row_major(3, 6, 50).grouped(12, Grouping::k);
+  for (int drawn = 0; drawn < 200; ++drawn) {
+    std::vector<std::int32_t> list(12);
+    for (std::int32_t& end : list) end = static_cast<std::int32_t>(random.below(80)) - 15;
+    for (const Gemm& gemm : {rows, of_k}) {
+      Segments segments(gemm, list.data());
+      std::int64_t end = 0;
+      for (std::int64_t group = 0; group < 12; ++group) {
+        const Segment own = segment_of(gemm, list.data(), group), walked = segments.of(group);
+        EXPECT_EQ(own.first, end);
+        EXPECT_GE(own.count, 0);
+        EXPECT_EQ(walked.first, own.first);
+        EXPECT_EQ(walked.count, own.count);
+        end = own.first + own.count;
+      }
+      EXPECT_EQ(end, std::clamp(*std::ranges::max_element(list), 0, 50));
+    }
+  }
+}
+
+// Each group has another B, so D tells which of them computed each row.
+TEST(Groups, ACallWhoseListFallsComputesEachRowOnce) {
+  const Gemm gemm = Gemm::row_major(8, 1, 1).grouped(4, Grouping::rows);
+  const std::vector<float> a(8, 1), b{1, 10, 100, 1000};
+  const std::vector<std::int32_t> falls{3, 1, 6, 5};
+  for (const int threads : {1, 2}) {
+    std::vector<float> d(8, -1);
+    Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+    operands.groups = falls.data();
+    ASSERT_TRUE(run_plan(*bare_plan(gemm, threads), operands));
+    EXPECT_THAT(d, ElementsAre(1, 1, 1, 100, 100, 100, -1, -1));
+  }
+}
+
+// The scales of D divide n, which groups of k do not.
+TEST(Groups, OfKHaveADAndItsScalesEach) {
+  const Gemm g = Gemm::row_major(1, 3, 18, bf16)
+                     .transpose_a()
+                     .quantised(s8, Scale::line_128)
+                     .grouped(3, Grouping::k);
+  EXPECT_EQ(refusal(g), "");
+  EXPECT_EQ(span(g, Operand::d), 9);
+  EXPECT_EQ(span(g, Operand::scale_d), 3);
+  EXPECT_EQ(to_group(g, Operand::d, 2, {12, 6}), 6);
+  EXPECT_EQ(to_group(g, Operand::scale_d, 2, {12, 6}), 2);
+  const std::vector<std::uint16_t> a(18, float_to_bf16(1)), b(54, float_to_bf16(1));
+  const std::vector<std::int32_t> ends{6, 12, 18};
+  std::vector<std::int8_t> d(64, -1);
+  std::vector<float> scales(4, -1);
+  Operands operands{.a = a.data(), .b = b.data(), .d = d.data()};
+  operands.groups = ends.data(), operands.scale_d = scales.data();
+  ASSERT_TRUE(run_plan(*bare_plan(g, 1), operands));
+  EXPECT_EQ(std::count(d.begin(), d.begin() + 9, 127), 9);
+  EXPECT_EQ(std::count(d.begin() + 9, d.end(), -1), 55) << "nothing behind D is written";
+  const float scale = 6.0F / 127;
+  EXPECT_THAT(scales, ElementsAre(scale, scale, scale, -1));
+}
+
+// Half a byte has no address, so a group may not begin with one.
+TEST(Groups, BeginWithAWholeByte) {
+  const Gemm plain = Gemm::row_major(40, 6, 64, DType::fp4_e2m1).transpose_b().scaled(Scale::mx_32);
+  for (const DType type : {DType::fp4_e2m1, DType::fp6_e2m3, DType::fp6_e3m2, DType::fp8_e4m3}) {
+    Gemm g = plain.grouped(2, Grouping::rows);
+    g.a.dtype = g.b.dtype = type;
+    EXPECT_EQ(refusal(g), "") << name(type);
+    Gemm across = g, columns = g;
+    across.a.transposed = true;
+    columns.a.order = Order::column_major;
+    const auto refused = [&](const std::string& how) {
+      return "grouping = rows: " + how +
+             ": a group may begin within a byte of a.dtype = " + std::string(name(type)) +
+             ", whose rows must be lines of memory";
+    };
+    const bool bytes = bits_of(type) == 8;
+    EXPECT_EQ(refusal(across), bytes ? "" : refused("a.order = row, a.transposed = true"));
+    EXPECT_EQ(refusal(columns), bytes ? "" : refused("a.order = column, a.transposed = false"));
+    Gemm both = columns;
+    both.a.transposed = true;
+    EXPECT_EQ(refusal(both), "") << "a transposed column-major A has rows that are lines";
+    EXPECT_EQ(refusal(across.grouped(2, Grouping::masked)), "") << "each has an A of its own";
+  }
 }
 
 TEST(Groups, OneAloneIsAProblemOfItsOwn) {
@@ -293,10 +381,21 @@ TEST(Groups, OneOfKAloneIsAProblemOfItsOwn) {
 TEST(Groups, ExactDataAreHostileAndUniformOnesEven) {
   const Gemm g = Gemm::row_major(3000, 6, 8).grouped(40, Grouping::rows);
   std::vector<std::int32_t> list(40);
-  fill(g, Operand::groups, Data::exact, 3, list.data());
-  EXPECT_TRUE(std::ranges::is_sorted(list));
-  EXPECT_LE(list.back(), 3000);
-  EXPECT_NE(std::ranges::adjacent_find(list), list.end());  // an empty one
+  bool empty = false, rest = false, beyond = false, falls = false;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    fill(g, Operand::groups, Data::exact, seed, list.data());
+    empty |= std::ranges::adjacent_find(list) != list.end();
+    rest |= std::ranges::max(list) < 3000;
+    beyond |= std::ranges::max(list) > 3000;
+    falls |= !std::ranges::is_sorted(list);
+  }
+  EXPECT_TRUE(empty && rest && beyond && falls);
+  // Rows that have no row of D of their own are of no group.
+  const Gemm fewer = g.scattered(700);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    fill(fewer, Operand::groups, Data::exact, seed, list.data());
+    EXPECT_LE(std::ranges::max(list), 700);
+  }
   fill(g, Operand::groups, Data::uniform, 3, list.data());
   EXPECT_EQ(list.back(), 3000);
   for (int group = 0; group < 40; ++group)

@@ -227,16 +227,17 @@ void fill_vector(const Gemm& gemm, Operand which, Data kind, Random& random, voi
   store_row({data, type, 1, count, count, 1}, 0, 0, count, values.data());
 }
 
-/// `end`, but one in eight is beyond all of k or before the group's own beginning.
-std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t most) {
-  const std::int64_t chance = random.below(16), far = 1 + random.below(200);
-  if (chance == 0) return std::min<std::int64_t>(most + far, std::numeric_limits<int>::max());
-  return chance == 1 ? end - far : end;
+/// `end`, but one in 16 is before the group's own beginning, and some are beyond `reach`: few but
+/// the last one, since groups behind such an end are empty.
+std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t reach, bool last) {
+  const std::int64_t chance = random.below(last ? 8 : 64), far = 1 + random.below(200);
+  if (chance == 0) return std::min<std::int64_t>(reach + far, std::numeric_limits<int>::max());
+  return chance < (last ? 2 : 5) ? end - far : end;
 }
 
 /// Uniform data have groups of about the same size: all rows, of masked ones those that are
-/// expected, or all of k. Exact data have empty ones, rows that are of none, and of k ends that
-/// must be cut.
+/// expected, or all of k. Exact data have empty ones, rows that are of none, and ends that must be
+/// cut: beyond all rows (or all of k), or before the group's own beginning.
 void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   auto* const list = static_cast<std::int32_t*>(data);
   const bool masked = gemm.grouping == Grouping::masked;
@@ -259,8 +260,12 @@ void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
       const double whole = masked ? expected_rows_of(gemm) : static_cast<double>(most);
       end = std::min<std::int64_t>(most, std::llround(share * whole));
     }
-    const bool cut = kind == Data::exact && gemm.grouping == Grouping::k;
-    list[group] = static_cast<std::int32_t>(cut ? hostile_end(random, end, most) : end);
+    std::int64_t listed = end;
+    if (kind == Data::exact && !masked)
+      listed = hostile_end(random, end, most, group + 1 == gemm.batch);
+    // Rows of the product that have no row of D of their own must stay out of all groups.
+    if (gemm.grouping == Grouping::rows && most < gemm.m) listed = std::min(listed, most);
+    list[group] = static_cast<std::int32_t>(listed);
   }
 }
 

@@ -25,11 +25,25 @@ struct Groups {
   static __device__ __forceinline__ Groups at(u32 base, const KilnGpuArgs& args) {
     return {base, int(args.batch)};
   }
-  /// What the list may not say becomes the nearest that it may. By all threads of a block.
+  /// What the list may not say becomes the nearest that it may. A group begins behind all groups
+  /// before it, so each end becomes the largest one up to it. By all threads of a block.
   __device__ __forceinline__ void read(const KilnGpuArgs& args, int thread, int threads) const {
     const int* list = static_cast<const int*>(args.groups);
     for (int i = thread; i < count; i += threads)
       store_shared_word(ends + i * 4, u32(max(0, min(int(args.k), list[i]))));
+    __syncthreads();
+    // The first warp. Through a shuffle: the assembler serialises wgmma behind branches on which the
+    // lanes of a warp may not agree.
+    if (__shfl_sync(0xffffffff, thread / 32, 0) != 0) return;
+    int before = 0;
+    for (int first = 0; first < count; first += 32) {
+      const int i = first + thread;
+      int end = i < count ? max(before, int(load_shared_word(ends + i * 4))) : before;
+      _Pragma("unroll") for (int step = 1; step < 32; step *= 2)
+        end = max(end, __shfl_sync(0xffffffff, end, max(0, thread - step)));
+      if (i < count) store_shared_word(ends + i * 4, u32(end));
+      before = __shfl_sync(0xffffffff, end, 31);
+    }
   }
   __device__ __forceinline__ int first_k(int group) const {
     return group == 0 ? 0 : int(load_shared_word(ends + group * 4 - 4));
@@ -99,15 +113,32 @@ struct Groups {
   }
   /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
   /// of them `across` tiles.
+  //% if !masked
+  /// A group begins behind all groups before it, so each end becomes the largest one up to it.
+  //% end
   __device__ __forceinline__ void count_tiles(int across, int lane) const {
   //% end
     int before = 0;
+    //% if row_groups && !masked
+    int last_end = 0;  // of the groups before these
+    //% end
     for (int first = 0; first < count; first += 32) {
       const int i = first + lane;
       //% if lists
       const int own = i < count ? tiles_before(i) * width(i) : 0;
-      //% else
+      //% end
+      //% if row_groups && masked
       const int own = i < count ? (rows(i) + kGroupRows - 1) / kGroupRows * across : 0;
+      //% end
+      //% if row_groups && !masked
+      int end = i < count ? max(last_end, int(load_shared_word(ends + i * 4))) : last_end;
+      _Pragma("unroll") for (int step = 1; step < 32; step *= 2)
+        end = max(end, __shfl_sync(0xffffffff, end, max(0, lane - step)));
+      const int neighbour = __shfl_sync(0xffffffff, end, max(0, lane - 1));
+      const int begin = lane == 0 ? last_end : neighbour;
+      if (i < count) store_shared_word(ends + i * 4, u32(end));
+      last_end = __shfl_sync(0xffffffff, end, 31);
+      const int own = (end - begin + kGroupRows - 1) / kGroupRows * across;
       //% end
       int sum = own;
       _Pragma("unroll") for (int step = 1; step < 32; step *= 2) {

@@ -23,17 +23,18 @@ struct GroupBlock {
 /// `across` tiles lie beside one another, and a group's rows are tiles of kTileM.
 KILN_DEVICE GroupBlock group_of(const KilnGpuArgs& args, u32 block, u32 across) {
   const i32* list = static_cast<const i32*>(args.groups);
-  i64 before = 0;
+  i64 before = 0;  // rows of all groups so far: where the list falls, a group has none
   for (i64 group = 0; group < args.batch; ++group) {
     const i64 listed = list[group];
     const i64 end = listed < 0 ? 0 : listed > args.m ? args.m : listed;
     //% if masked
     const i64 first = 0;
+    if (end <= first) continue;
     //% else
     const i64 first = before;
+    if (end <= first) continue;
     before = end;
     //% end
-    if (end <= first) continue;
     const u32 tiles = u32(ceil_div(end - first, kTileM)) * across;
     if (block < tiles) return {group, first, end - first, block};
     block -= tiles;
@@ -46,15 +47,17 @@ struct GroupK {
   i64 first, count;
 };
 
-/// What the list may not say becomes the nearest that it may.
+/// What the list may not say becomes the nearest that it may. A group begins behind all groups
+/// before it: where the list falls, it is empty.
 KILN_DEVICE GroupK part_of_group(const KilnGpuArgs& args, i64 group) {
   const i32* list = static_cast<const i32*>(args.groups);
-  const auto end_of = [&](i64 which) {
-    const i64 listed = list[which];
-    return listed < 0 ? 0 : listed > args.k ? args.k : listed;
-  };
-  const i64 first = group == 0 ? 0 : end_of(group - 1), end = end_of(group);
-  return {first, end > first ? end - first : 0};
+  i64 first = 0, end = 0;
+  for (i64 which = 0; which <= group; ++which) {
+    first = end;
+    const i64 listed = list[which] > args.k ? args.k : list[which];
+    if (listed > end) end = listed;
+  }
+  return {first, end - first};
 }
 //% end
 //% if lists

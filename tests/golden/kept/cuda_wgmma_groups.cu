@@ -130,11 +130,20 @@ struct Groups {
   }
   /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
   /// of them `across` tiles.
+  /// A group begins behind all groups before it, so each end becomes the largest one up to it.
   __device__ __forceinline__ void count_tiles(int across, int lane) const {
     int before = 0;
+    int last_end = 0;  // of the groups before these
     for (int first = 0; first < count; first += 32) {
       const int i = first + lane;
-      const int own = i < count ? (rows(i) + kGroupRows - 1) / kGroupRows * across : 0;
+      int end = i < count ? max(last_end, int(load_shared_word(ends + i * 4))) : last_end;
+      _Pragma("unroll") for (int step = 1; step < 32; step *= 2)
+        end = max(end, __shfl_sync(0xffffffff, end, max(0, lane - step)));
+      const int neighbour = __shfl_sync(0xffffffff, end, max(0, lane - 1));
+      const int begin = lane == 0 ? last_end : neighbour;
+      if (i < count) store_shared_word(ends + i * 4, u32(end));
+      last_end = __shfl_sync(0xffffffff, end, 31);
+      const int own = (end - begin + kGroupRows - 1) / kGroupRows * across;
       int sum = own;
       _Pragma("unroll") for (int step = 1; step < 32; step *= 2) {
         const int other = __shfl_sync(0xffffffff, sum, max(0, lane - step));

@@ -106,11 +106,25 @@ struct Groups {
   static __device__ __forceinline__ Groups at(u32 base, const KilnGpuArgs& args) {
     return {base, int(args.batch)};
   }
-  /// What the list may not say becomes the nearest that it may. By all threads of a block.
+  /// What the list may not say becomes the nearest that it may. A group begins behind all groups
+  /// before it, so each end becomes the largest one up to it. By all threads of a block.
   __device__ __forceinline__ void read(const KilnGpuArgs& args, int thread, int threads) const {
     const int* list = static_cast<const int*>(args.groups);
     for (int i = thread; i < count; i += threads)
       store_shared_word(ends + i * 4, u32(max(0, min(int(args.k), list[i]))));
+    __syncthreads();
+    // The first warp. Through a shuffle: the assembler serialises wgmma behind branches on which the
+    // lanes of a warp may not agree.
+    if (__shfl_sync(0xffffffff, thread / 32, 0) != 0) return;
+    int before = 0;
+    for (int first = 0; first < count; first += 32) {
+      const int i = first + thread;
+      int end = i < count ? max(before, int(load_shared_word(ends + i * 4))) : before;
+      _Pragma("unroll") for (int step = 1; step < 32; step *= 2)
+        end = max(end, __shfl_sync(0xffffffff, end, max(0, thread - step)));
+      if (i < count) store_shared_word(ends + i * 4, u32(end));
+      before = __shfl_sync(0xffffffff, end, 31);
+    }
   }
   __device__ __forceinline__ int first_k(int group) const {
     return group == 0 ? 0 : int(load_shared_word(ends + group * 4 - 4));

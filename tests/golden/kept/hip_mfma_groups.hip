@@ -52,13 +52,13 @@ struct GroupBlock {
 /// `across` tiles lie beside one another, and a group's rows are tiles of kTileM.
 KILN_DEVICE GroupBlock group_of(const KilnGpuArgs& args, u32 block, u32 across) {
   const i32* list = static_cast<const i32*>(args.groups);
-  i64 before = 0;
+  i64 before = 0;  // rows of all groups so far: where the list falls, a group has none
   for (i64 group = 0; group < args.batch; ++group) {
     const i64 listed = list[group];
     const i64 end = listed < 0 ? 0 : listed > args.m ? args.m : listed;
     const i64 first = before;
-    before = end;
     if (end <= first) continue;
+    before = end;
     const u32 tiles = u32(ceil_div(end - first, kTileM)) * across;
     if (block < tiles) return {group, first, end - first, block};
     block -= tiles;

@@ -45,15 +45,17 @@ struct GroupK {
   i64 first, count;
 };
 
-/// What the list may not say becomes the nearest that it may.
+/// What the list may not say becomes the nearest that it may. A group begins behind all groups
+/// before it: where the list falls, it is empty.
 KILN_DEVICE GroupK part_of_group(const KilnGpuArgs& args, i64 group) {
   const i32* list = static_cast<const i32*>(args.groups);
-  const auto end_of = [&](i64 which) {
-    const i64 listed = list[which];
-    return listed < 0 ? 0 : listed > args.k ? args.k : listed;
-  };
-  const i64 first = group == 0 ? 0 : end_of(group - 1), end = end_of(group);
-  return {first, end > first ? end - first : 0};
+  i64 first = 0, end = 0;
+  for (i64 which = 0; which <= group; ++which) {
+    first = end;
+    const i64 listed = list[which] > args.k ? args.k : list[which];
+    if (listed > end) end = listed;
+  }
+  return {first, end - first};
 }
 
 // ---- hip/mfma/kernel.hip ----

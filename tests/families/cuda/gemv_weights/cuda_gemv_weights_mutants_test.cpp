@@ -47,6 +47,11 @@ const Base kGrouped{"grouped", "sm_90a",
                     "bf16_uint4 N T 90 70 512 groups=5 grouped=rows group=128 zero=int "
                     "epilogue=bias_col align=16",
                     CudaGemvWeights{.tile_n = 32, .tile_m = 8, .warps = 2, .ahead = 2}};
+/// More groups than a warp has lanes, so several warps read the list.
+const Base kManyGroups{
+    "many groups", "sm_90a",
+    "bf16_uint4 N T 90 70 128 groups=40 grouped=rows group=128 zero=int align=16",
+    CudaGemvWeights{.tile_n = 32, .tile_m = 8, .warps = 2, .ahead = 2}};
 /// Groups with rows of their own, squares of scales, a gate.
 const Base kMasked{"masked", "sm_80",
                    "bf16_fp8 N T 30 70 384 groups=4 grouped=masked group=128x128 gate=silu "
@@ -67,7 +72,7 @@ const std::vector<Mutant> kMutants{
      "if (int(blockIdx.x) >= groups.tiles_before(groups.count)) return;", ";"},
     {&kGrouped, "reads the list before the grid in front has ended",
      "  wait_for_previous_grid();\n", "\n"},
-    {&kGrouped, "counts before the list is there",
+    {&kManyGroups, "counts before the list is there",
      "kWarps * 32);\n  __syncthreads();\n  if (threadIdx.x < 32)",
      "kWarps * 32);\n  if (threadIdx.x < 32)"},
     {&kMasked, "reads the first group's squares", "int(batch) * lines", "0 * lines"},

@@ -52,6 +52,11 @@ const Base kGrouped{"grouped", "sm_90a",
                     "bf16_uint4 N T 90 70 512 groups=5 grouped=rows group=128 zero=int "
                     "epilogue=bias_col align=16",
                     CudaWeights{.tile_n = 64, .tile_m = 8, .warps = 2, .stages = 3}};
+/// More groups than a warp has lanes, so several warps read the list.
+const Base kManyGroups{
+    "many groups", "sm_90a",
+    "bf16_uint4 N T 90 70 128 groups=40 grouped=rows group=128 zero=int align=16",
+    CudaWeights{.tile_n = 64, .tile_m = 8, .warps = 2, .stages = 3}};
 /// Rows of A and D by index.
 const Base kIndexed{"indexed", "sm_80",
                     "bf16_int4 N T 90 70 512 groups=5 grouped=rows rows_of_a=60 rows_of_d=130 "
@@ -85,7 +90,7 @@ const std::vector<Mutant> kMutants{
     {&kGrouped, "works where no group has rows", "  if (!any) return;\n", "\n"},
     {&kGrouped, "reads the list before the grid in front has ended",
      "  wait_for_previous_grid();\n", "\n"},
-    {&kGrouped, "counts before the list is there",
+    {&kManyGroups, "counts before the list is there",
      "kThreads);\n  __syncthreads();\n  if (threadIdx.x < 32)",
      "kThreads);\n  if (threadIdx.x < 32)"},
     {&kMasked, "reads the first group's squares", "int(batch) * lines", "0 * lines"},
