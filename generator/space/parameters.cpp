@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generator/problem/fields.h"
+#include "generator/problem/whole_factors.h"
 
 namespace kiln {
 Constant number(std::string name, std::int64_t value, std::string gloss) {
@@ -17,10 +18,6 @@ Constant flag(std::string name, bool value, std::string gloss) {
 
 std::string value_of(bool b) { return b ? "1" : "0"; }
 
-bool integer_d(const Gemm& gemm) {
-  return gemm.d.dtype == DType::s32 && gemm.epilogue == Epilogue{};
-}
-
 void add_epilogue(TemplateValues& to, const Gemm& gemm) {
   for_each_epilogue_field(gemm.epilogue, [&]<typename T>(std::string_view name, const T& field) {
     if constexpr (std::is_enum_v<T>)
@@ -28,7 +25,7 @@ void add_epilogue(TemplateValues& to, const Gemm& gemm) {
     else
       to[std::string(name)] = value_of(field);
   });
-  to["integer_d"] = value_of(integer_d(gemm));
+  to["integer_d"] = value_of(integer_epilogue(gemm));
 }
 
 }  // namespace kiln

@@ -17,8 +17,6 @@ Constant flag(std::string name, bool value, std::string gloss);
 /// What `//% if` takes for yes and no.
 std::string value_of(bool b);
 
-/// D is s32 accumulators as they are, without an epilogue.
-bool integer_d(const Gemm& gemm);
 /// The values that the epilogue's templates test.
 void add_epilogue(TemplateValues& to, const Gemm& gemm);
 

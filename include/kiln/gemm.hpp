@@ -152,8 +152,10 @@ struct Matrix {
 };
 
 /// What happens after the product, in this order: `+ beta*C`, `+ bias`, `activation`, `+ residual`.
-/// Everything up to the store is done in the accumulator's type (fp32 for s32 accumulators when any
-/// floating step is asked for).
+/// Everything up to the store is done in the accumulator's type. Of s32 accumulators: in 32 bits
+/// that wrap, so exactly wherever the result fits, where D is s32, alpha and beta are whole numbers
+/// of 32 bits, and there is no bias and no activation but relu; else in fp32, unless the sums are
+/// only stored.
 struct Epilogue {
   Bias bias = Bias::none;                    ///< of fp32 (fp64 when D is fp64) or as bias_as_d
   Activation activation = Activation::none;  ///< applied after the bias

@@ -11,6 +11,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/quantised_d.h"
+#include "generator/problem/whole_factors.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/sum_scales.h"
 
@@ -203,6 +204,28 @@ void raise_amax(const KilnArgs& args, std::uint32_t bits) {
   }
 }
 
+/// alpha·sum + beta·C, clipped at zero or not, + residual in 32 bits that wrap.
+void finish_whole(const Canonical& problem, const KilnArgs& args, const Place& at,
+                  const WholeFactors& whole, const std::int32_t* sum) {
+  const Epilogue& epilogue = problem.gemm.epilogue;
+  const auto* const c = static_cast<const std::int32_t*>(args.c);
+  const auto* const residual = static_cast<const std::int32_t*>(args.residual);
+  auto* const d = static_cast<std::int32_t*>(args.d);
+  const auto bits = [](std::int32_t x) { return static_cast<std::uint32_t>(x); };
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    const std::int64_t j = at.column + i;
+    std::uint32_t value = whole.alpha * bits(sum[i]);
+    if (args.beta != 0)
+      value += whole.beta * bits(c[at.batch * args.stride_c + at.row * args.ldc + j]);
+    const bool clipped =
+        epilogue.activation == Activation::relu && static_cast<std::int32_t>(value) < 0;
+    if (clipped) value = 0;
+    const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
+    if (epilogue.residual) value += bits(residual[to]);
+    d[to] = static_cast<std::int32_t>(value);
+  }
+}
+
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:
 /// sums of the product that a gate lets through, else null. With scales of D into `wide` instead.
 template <typename Acc>
@@ -220,6 +243,9 @@ void finish(const Canonical& problem, const KilnArgs& args, const Place& at, con
     if (epilogue.bias == Bias::none) return 0.0;
     return load_element(bias_type, args.bias, epilogue.bias == Bias::per_row ? at.row : column);
   };
+  if constexpr (std::is_integral_v<Acc>)
+    if (const auto whole = whole_factors(gemm, args.alpha, args.beta))
+      return finish_whole(problem, args, at, *whole, sum);
   const SumScales scales(gemm, args, at.batch, at.row);
   std::uint32_t largest = 0;
   for (std::int64_t i = 0; i < at.count; ++i) {

@@ -337,6 +337,19 @@ TEST(CudaCompileCurve, OrdersAlongACurveDoNotSpill) {
                             curve({.right = 128, .cluster_left = 2, .sharing = Sharing::stream})});
 }
 
+// Sums of integers are finished in their registers, as integers or as floats, whatever a call's
+// factors are; wgmma is not serialised for it.
+TEST(CudaCompileIntegers, TilesOfAnySharingOfWorkCompile) {
+  for (const char* line : {"int8 N T 4096 4096 4096 align=16",
+                           "int8 N T 4096 4096 4096 epilogue=relu+residual align=16"})
+    expect_no_spills({"sm_90a", line, "cuda_wgmma"},
+                     {CudaWgmma{}, CudaWgmma{.left = 64, .right = 256, .pingpong = true},
+                      CudaWgmma{.left = 192, .right = 160, .stages = 3, .warpgroups = 3},
+                      CudaWgmma{.left = 256, .right = 128, .warpgroups = 2},
+                      CudaWgmma{.right = 128, .swap = true},
+                      CudaWgmma{.right = 128, .pingpong = true, .cluster_right = 2}});
+}
+
 // The stages of a tile come from the list of groups, which neither spills nor serialises wgmma.
 TEST(CudaCompileGroupsOfK, TilesOfAnySharingOfWorkCompile) {
   for (const char* line : {"bf16 T N 7168 2048 32768 groups=32 grouped=k align=16",

@@ -9,6 +9,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
+#include "generator/problem/whole_factors.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/drawn_list.h"
 #include "tuner/verify/view.h"
@@ -129,7 +130,7 @@ void fill_sparse(const MatrixView& view, std::int64_t count, Random& random) {
 std::string_view name(Data data) { return data == Data::uniform ? "uniform" : "exact"; }
 
 int exact_limit(const Gemm& gemm, Operand which) {
-  if (row_of(which).term) return kExactLargest;
+  if (row_of(which).term) return integer_epilogue(gemm) ? kExactLargestInteger : kExactLargest;
   return which == Operand::b && has_weights(gemm) ? kExactWeights : 1;
 }
 

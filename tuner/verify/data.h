@@ -25,6 +25,10 @@ std::string_view name(Data data);
 /// type is too short for a result, the one right rounding is known, since what is rounded is exact.
 inline constexpr int kExactLargest = 8;
 
+/// The same of C and residual where everything is an integer of 32 bits: odd ones have no fp32.
+/// Twice their sum fits 32 bits.
+inline constexpr int kExactLargestInteger = 1 << 29;
+
 /// Largest codes and zero points of weights on exact data: twice that times a scale of 8 is at most
 /// 127, which integer_products() wants.
 inline constexpr int kExactWeights = 7;

@@ -11,6 +11,7 @@
 #include "generator/problem/amax.h"
 #include "generator/problem/operands.h"
 #include "generator/problem/quantised_d.h"
+#include "generator/problem/whole_factors.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/accumulate.h"
 #include "tuner/verify/added_by_zeros.h"
@@ -120,8 +121,10 @@ bool smooth(Activation f) {
   return f == Activation::gelu_tanh || f == Activation::gelu_erf || f == Activation::silu;
 }
 
-/// Integer sums that are only stored, or clipped at zero, are never rounded.
+/// Integer sums that are only stored, or clipped at zero, are never rounded; nor are those of which
+/// an integer is made by whole factors.
 bool stays_integer(const Gemm& gemm, const Scaling& s) {
+  if (whole_factors(gemm, s.alpha, s.beta)) return true;
   return gemm.accumulator == DType::s32 && scaling_roundoffs(gemm) == 0.0 && s.alpha == 1.0 &&
          s.beta == 0.0 && gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual &&
          !gated(gemm) && !smooth(gemm.epilogue.activation);
@@ -323,6 +326,11 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   const Allowance allow = allowance(gemm, scaling);
   const Affine affine(gemm, scaling, allow);
   affine.apply(t.sum, t.magnitude, t[Operand::c], t[Operand::bias], value, error);
+  const bool whole = whole_factors(gemm, scaling.alpha, scaling.beta).has_value();
+  const auto wrap = [&] {
+    if (whole) std::ranges::transform(value, value.begin(), wrapped);
+  };
+  wrap();
   if (gated(gemm)) {
     apply_gate(gemm.epilogue.gate, allow.unit, value, error);
     std::vector<double> other(count), off(count);
@@ -336,6 +344,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   activate(gemm.epilogue.activation, allow.unit, value, error);
   if (gemm.epilogue.residual)
     Affine::add(t[Operand::residual], 1.0, allow.per_residual, value, error);
+  wrap();
   for (std::size_t i = 0; i < count; ++i)
     error[i] = error[i] <= std::numeric_limits<double>::max() ? error[i] : 0.0;
 }

@@ -44,12 +44,26 @@ struct Output {
   //% if stream_rows
   bool streams;  // every row of D begins where kStreamed bytes can be stored past the caches
   //% end
+  //% if integer_d
+  bool whole;  // alpha and beta are whole numbers of 32 bits, and nothing else needs fractions
+  u32 whole_alpha, whole_beta;
+  //% end
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
   bool more;                  // a bias, an activation or a residual
   //% end
 };
 
+//% if integer_d
+/// Whether a factor is a whole number of 32 bits, which `to` then is, modulo 2^32.
+KILN_INLINE bool whole_factor(double x, u32& to) {
+  const bool fits = x >= -0x1p31 && x < 0x1p31;
+  const i32 whole = fits ? i32(x) : 0;
+  to = u32(whole);
+  return fits && double(whole) == x;
+}
+
+//% end
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
@@ -104,6 +118,13 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.activation = args.activation;
   if (!args.adds_residual) out.residual = nullptr;
   out.more = args.bias_kind || args.activation || args.adds_residual;
+  //% end
+  //% if integer_d
+  const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
+  out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
+  //% if epilogue == call
+  if (args.bias_kind || args.activation > kActivationRelu) out.whole = false;
+  //% end
   //% end
   return out;
 }
@@ -351,6 +372,35 @@ KILN_INLINE void put(const Output& out, T* to, Vec<T, L> v, int columns) {
     store_first<L>(to, v, columns);
 }
 //% end
+//% if integer_d
+/// alpha, beta·C and the rest of accumulators of one row, in 32 bits that wrap: exact where the result
+/// fits them.
+template <int L>
+KILN_INLINE Vec<i32, L> finished_whole(const Output& out, Vec<i32, L> sum, i64 row, i64 column,
+                                       int columns) {
+  Vec<u32, L> x = bits_of<Vec<u32, L>>(sum);
+  if (out.whole_alpha != 1) x *= out.whole_alpha;
+  if (out.c)
+    x += bits_of<Vec<u32, L>>(load_first<L>(out.c + row * out.ldc + column, columns)) *
+         out.whole_beta;
+  //% if activation == relu
+  const Vec<i32, L> clipped = bits_of<Vec<i32, L>>(x);
+  x = bits_of<Vec<u32, L>>(clipped < 0 ? Vec<i32, L>(0) : clipped);
+  //% end
+  //% if epilogue == call
+  if (out.activation) {
+    const Vec<i32, L> clipped = bits_of<Vec<i32, L>>(x);
+    x = bits_of<Vec<u32, L>>(clipped < 0 ? Vec<i32, L>(0) : clipped);
+  }
+  if (out.residual)
+    x += bits_of<Vec<u32, L>>(load_first<L>(out.residual + row * out.ldd + column, columns));
+  //% end
+  //% if residual
+  x += bits_of<Vec<u32, L>>(load_first<L>(out.residual + row * out.ldd + column, columns));
+  //% end
+  return bits_of<Vec<i32, L>>(x);
+}
+//% end
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -368,15 +418,14 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
   if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
   //% if integer_d
-  //% if epilogue == call
-  if (out.alpha == Real(1) && !out.c && !out.more) return store_first<L>(d, sum, columns);
-  //% else
-  //% if stream_rows
-  if (out.alpha == Real(1) && !out.c) return put<L>(out, d, sum, columns);
-  //% else
-  if (out.alpha == Real(1) && !out.c) return store_first<L>(d, sum, columns);
-  //% end
-  //% end
+  if (out.whole) {
+    const Vec<i32, L> x = finished_whole<L>(out, sum, row, column, columns);
+    //% if stream_rows
+    return put<L>(out, d, x, columns);
+    //% else
+    return store_first<L>(d, x, columns);
+    //% end
+  }
   //% end
   //% if line_scale_a || line_scale_b
   Vec<Real, L> v = scaled<L>(out, sum, row, column, columns) * out.alpha;

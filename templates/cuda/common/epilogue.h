@@ -89,6 +89,10 @@ struct Output {
   u32* amax;
   mutable u32 largest;  // of the elements that this lane finished
   //% end
+  //% if integer_d
+  bool whole;  // alpha and beta are whole numbers of 32 bits
+  u32 whole_alpha, whole_beta;
+  //% end
 };
 //% if scatter
 
@@ -122,6 +126,16 @@ KILN_DEVICE float scale_for(float largest) {
 }
 //% end
 
+//% if integer_d
+/// Whether a factor is a whole number of 32 bits, which `to` then is, modulo 2^32.
+KILN_DEVICE bool whole_factor(double x, u32& to) {
+  const bool fits = x >= -2147483648.0 && x < 2147483648.0;
+  const i32 whole = fits ? i32(x) : 0;
+  to = u32(whole);
+  return fits && double(whole) == x;
+}
+
+//% end
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
@@ -187,8 +201,27 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.amax = static_cast<u32*>(args.amax_d);
   out.largest = 0;
   //% end
+  //% if integer_d
+  const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
+  out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
+  //% end
   return out;
 }
+//% if integer_d
+
+/// An element that exists, in 32 bits that wrap: exact where the result fits them.
+KILN_DEVICE i32 finished_whole(const Output& out, i32 sum, i64 row, i64 column) {
+  u32 x = u32(sum) * out.whole_alpha;
+  if (out.c) x += u32(out.c[row * out.ldc + column]) * out.whole_beta;
+  //% if activation == relu
+  if (i32(x) < 0) x = 0;
+  //% end
+  //% if residual
+  x += u32(out.residual[row * out.ldd + column]);
+  //% end
+  return i32(x);
+}
+//% end
 
 //% if zero_a
 /// What the zero point of a row adds to a sum, which is taken away from it: both as unsigned numbers,

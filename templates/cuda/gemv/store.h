@@ -20,8 +20,8 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   subtract_zeros(out, sum, row, column);
   //% end
   //% if integer_d
-  if (out.alpha == Real(1) && !out.c) {
-    *d = sum;
+  if (out.whole) {
+    *d = finished_whole(out, sum, row, column);
     return;
   }
   //% end

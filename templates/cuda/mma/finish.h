@@ -35,9 +35,17 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
   const i64 columns = out.columns - column;
   //% if !gate
   Real c[kTogether] = {};
+  //% if integer_d
+  if (out.c && !exact) load_under(c, out.c + row * out.ldc + column, columns);
+  //% else
   if (out.c) load_under(c, out.c + row * out.ldc + column, columns);
   //% end
-  //% if residual
+  //% end
+  //% if residual && integer_d
+  Real residual[kTogether] = {};
+  if (!exact) load_under(residual, out.residual + row * out.ldd + column, columns);
+  //% end
+  //% if residual && !integer_d
   Real residual[kTogether];
   load_under(residual, out.residual + row * out.ldd + column, columns);
   //% end
@@ -53,7 +61,7 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
     _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
       //% if integer_d
       if (exact) {
-        x[e + s] = word.sum[s];
+        x[e + s] = e + s < columns ? finished_whole(out, word.sum[s], row, column + e + s) : 0;
         continue;
       }
       //% end

@@ -5,7 +5,7 @@
 KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,
                             int lane) {
   //% if integer_d
-  const bool exact = out.alpha == Real(1) && !out.c;
+  const bool exact = out.whole;
   //% else
   const bool exact = false;
   //% end

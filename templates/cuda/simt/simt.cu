@@ -267,7 +267,7 @@ KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
   subtract_zeros(out, sum, row, column);
   //% end
   //% if integer_d
-  if (out.alpha == Real(1) && !out.c) return sum;
+  if (out.whole) return finished_whole(out, sum, row, column);
   //% end
   //% if line_scale_a || line_scale_b
   Real x = product(scaled(out, Real(sum), row, column), out.alpha);

@@ -45,12 +45,44 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
   }
 }
 
+//% if integer_d
+/// alpha, beta·C and the rest in 32 bits that wrap, for sums [i, i + kTogether), in place. No
+/// sum is written under a condition of its own: the assembler would then serialise wgmma.
+KILN_DEVICE void finish_whole_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+  const auto add = [&](const TypeD* from, i64 ld, u32 factor) {
+    u32 x[kTogether];
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+      const i64 row = row_of(l, r), column = column_of(l, r);
+      x[e] = row < out.rows && column < out.columns ? u32(from[row * ld + column]) : 0;
+    }
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
+        i32(u32(sums[i + e]) + x[e] * factor);
+  };
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
+      i32(u32(sums[i + e]) * out.whole_alpha);
+  if (out.c) add(out.c, out.ldc, out.whole_beta);
+  //% if activation == relu
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] = max(sums[i + e], 0);
+  //% end
+  //% if residual
+  add(out.residual, out.ldd, 1);
+  //% end
+}
+//% end
 //% if gate
 /// What is left for sums [i, i + kTogether) of D, in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
 //% else
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+  //% if integer_d
+  if (out.whole) {
+    finish_whole_sums(sums, out, left, right, i);
+    compiler_barrier();
+    return;
+  }
+  //% end
   //% if line_scale_a || line_scale_b || halves
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
@@ -337,13 +369,22 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const i64 right = i64(work.right) * kRightTile;
   const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
   //% if integer_d
-  const bool exact = out.alpha == Real(1) && !out.c;
+  const bool exact = out.whole;
+  //% if activation || residual
+  const bool as_they_are = false;
+  //% else
+  const bool as_they_are = exact && out.whole_alpha == 1 && !out.c;
+  //% end
   //% else
   const bool exact = false;
   //% end
   //% if store == direct
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
+    //% if integer_d
+    if (!as_they_are)
+    //% else
     if (!exact)
+    //% end
       _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
         finish_sums(sums[s], out, my_left + s * 64, my_right, i);
     store_direct(sums[s], out, my_left + s * 64, my_right, exact);
@@ -352,7 +393,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
+      //% if integer_d
+      if (!as_they_are)
+      //% else
       if (!exact)
+      //% end
         _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
           finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;

@@ -95,8 +95,22 @@ struct Output {
   const u32* zero_a;         // one a row, or one
   const u32* column_sums_b;  // of op(B)
   //% end
+  //% if integer_d
+  bool whole;  // alpha and beta are whole numbers of 32 bits
+  u32 whole_alpha, whole_beta;
+  //% end
 };
 
+//% if integer_d
+/// Whether a factor is a whole number of 32 bits, which `to` then is, modulo 2^32.
+KILN_DEVICE bool whole_factor(double x, u32& to) {
+  const bool fits = x >= -2147483648.0 && x < 2147483648.0;
+  const i32 whole = fits ? i32(x) : 0;
+  to = u32(whole);
+  return fits && double(whole) == x;
+}
+
+//% end
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
@@ -134,8 +148,27 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% if zero_a
   out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * args.n;
   //% end
+  //% if integer_d
+  const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
+  out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
+  //% end
   return out;
 }
+//% if integer_d
+
+/// An element that exists, in 32 bits that wrap: exact where the result fits them.
+KILN_DEVICE i32 finished_whole(const Output& out, i32 sum, i64 row, i64 column) {
+  u32 x = u32(sum) * out.whole_alpha;
+  if (out.c) x += u32(out.c[row * out.ldc + column]) * out.whole_beta;
+  //% if activation == relu
+  if (i32(x) < 0) x = 0;
+  //% end
+  //% if residual
+  x += u32(out.residual[row * out.ldd + column]);
+  //% end
+  return i32(x);
+}
+//% end
 
 /// What is stored at an element that exists.
 KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
@@ -143,7 +176,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   // from kernel to kernel, and the bits of an element must not.
 #pragma clang fp contract(off)
   //% if integer_d
-  if (out.alpha == Real(1) && !out.c) return sum;
+  if (out.whole) return finished_whole(out, sum, row, column);
   //% end
   //% if zero_a == line
   // As unsigned numbers, which may wrap on the way to what fits.

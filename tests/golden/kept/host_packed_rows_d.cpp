@@ -62,7 +62,17 @@ struct Output {
   Real alpha, beta;
   Partial partial;
   Strip strip;
+  bool whole;  // alpha and beta are whole numbers of 32 bits, and nothing else needs fractions
+  u32 whole_alpha, whole_beta;
 };
+
+/// Whether a factor is a whole number of 32 bits, which `to` then is, modulo 2^32.
+KILN_INLINE bool whole_factor(double x, u32& to) {
+  const bool fits = x >= -0x1p31 && x < 0x1p31;
+  const i32 whole = fits ? i32(x) : 0;
+  to = u32(whole);
+  return fits && double(whole) == x;
+}
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   Output out;
@@ -76,6 +86,8 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
   out.partial = {};
+  const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
+  out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
   return out;
 }
 
@@ -84,6 +96,18 @@ struct Pass {
   bool first, last;
 };
 
+/// alpha, beta·C and the rest of accumulators of one row, in 32 bits that wrap: exact where the result
+/// fits them.
+template <int L>
+KILN_INLINE Vec<i32, L> finished_whole(const Output& out, Vec<i32, L> sum, i64 row, i64 column,
+                                       int columns) {
+  Vec<u32, L> x = bits_of<Vec<u32, L>>(sum);
+  if (out.whole_alpha != 1) x *= out.whole_alpha;
+  if (out.c)
+    x += bits_of<Vec<u32, L>>(load_first<L>(out.c + row * out.ldc + column, columns)) *
+         out.whole_beta;
+  return bits_of<Vec<i32, L>>(x);
+}
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -91,7 +115,10 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   TypeD* d = out.strip.at(row, column);
   if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
   if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
-  if (out.alpha == Real(1) && !out.c) return store_first<L>(d, sum, columns);
+  if (out.whole) {
+    const Vec<i32, L> x = finished_whole<L>(out, sum, row, column, columns);
+    return store_first<L>(d, x, columns);
+  }
   Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
   if (out.c) v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);

@@ -112,7 +112,7 @@ const std::vector<Mutant> kMutants{
     {&kCodes, "takes the first product for the batch", "work.batch = own.product;", ""},
     {&kOfK, "begins with the first k", "work.batch, own.first,", "work.batch, 0,"},
     {&kOfK, "takes what all groups have", "work.k_end = own.count;", ""},
-    {&kOfK, "begins where it ends", "end_of(group - 1)", "end_of(group)"},
+    {&kOfK, "begins where it ends", "return {first, end - first};", "return {end, end - first};"},
     {&kOfK, "adds the bias of the first group", "+ group * args.m;", ";"},
     {&kOfK, "leaves an empty group out", "work.k_end = own.count;",
      "work.k_end = own.count;\n  if (own.count == 0) return;"},
