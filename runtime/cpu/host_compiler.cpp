@@ -11,6 +11,7 @@
 
 #include "generator/render/code_key.h"
 #include "runtime/clang_abi.h"
+#include "runtime/cpu/clang_install_dir.h"
 #include "runtime/cpu/compile_server.h"
 #include "runtime/env.h"
 #include "runtime/exit_gate.h"
@@ -126,7 +127,7 @@ std::vector<std::string> host_compiler_paths() {
       paths.push_back((directory / kObjectName).string());
   }
 #ifdef KILN_HAS_LLVM
-  paths.push_back((fs::path(KILN_CLANG_INSTALL_DIR) / kObjectName).string());
+  paths.push_back((fs::path(clang_install_dir()) / kObjectName).string());
 #endif
   paths.emplace_back(kObjectName);
   return paths;
