@@ -189,6 +189,7 @@ Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
 
 std::string_view blas_library() {
   const NoCancel whole;
+  const QuietScope scope;  // a child would wait for the thread that opens it
   const auto& library = system_blas();
   return library == nullptr ? "" : std::string_view(library->path);
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "hooks/common/decision.h"
+#include "hooks/common/once.h"
 
 namespace kiln::hooks {
 namespace {
@@ -41,7 +42,8 @@ Gemm gemm_of(const Product& p) {
 }
 
 std::unique_ptr<const Decision> decide_product(const Product& product) {
-  static Engine* const engine = open_engine("cpu", Policy::error);
+  static Once<Engine*> opened;
+  Engine* const engine = opened.get([] { return open_engine("cpu", Policy::error); });
   return engine == nullptr ? nullptr : decide(*engine, gemm_of(product), product.threads, kCallNs);
 }
 
@@ -58,12 +60,14 @@ bool has_strides(const Product& p) {
 }
 
 const Decision* decision(const Product& product) {
-  static auto* const decisions = new Decisions<Product, Hash>(decide_product);
-  return decisions->of(product);
+  using All = Decisions<Product, Hash>;
+  static Once<All*> decisions;
+  return decisions.get([] { return new All(decide_product); })->of(product);
 }
 
 Status compute(const Product& product, const Operands& operands) {
-  static Engine* const any = open_engine("cpu", Policy::use_best_known);
+  static Once<Engine*> opened;
+  Engine* const any = opened.get([] { return open_engine("cpu", Policy::use_best_known); });
   if (any == nullptr)
     return tl::unexpected(Error{ErrorCode::database, "no engine could be opened"});
   Operands call = operands;

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "decision.h"
+#include "hooks/common/once.h"
 #include "system_library.h"
 
 namespace kiln::hooks {
@@ -226,6 +227,7 @@ using Bf16 = std::uint16_t;
 using kiln::hooks::CBatch;
 using kiln::hooks::CGemm;
 using kiln::hooks::FortranGemm;
+using kiln::hooks::Once;
 using kiln::hooks::System;
 
 /// One Fortran name and one of C. `LP64_*` are the names of the same functions with 32-bit
@@ -235,29 +237,38 @@ using kiln::hooks::System;
       const char* ta, const char* tb, const INT* m, const INT* n, const INT* k, const OUT* alpha,  \
       const IN* a, const INT* lda, const IN* b, const INT* ldb, const OUT* beta, OUT* c,           \
       const INT* ldc, std::size_t ta_length, std::size_t tb_length) {                              \
-    static const System<INT, IN, OUT> system{                                                      \
-        .fortran = kiln::hooks::function<FortranGemm<INT, IN, OUT>>(#FORTRAN, WIDE),               \
-        .narrow_fortran =                                                                          \
-            kiln::hooks::function<FortranGemm<std::int32_t, IN, OUT>>(LP64_FORTRAN, false)};       \
-    kiln::hooks::fortran_gemm(system, #FORTRAN, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c,   \
-                              ldc, ta_length, tb_length);                                          \
+    using Found = System<INT, IN, OUT>;                                                            \
+    static Once<Found> system;                                                                     \
+    const auto find = [] {                                                                         \
+      return Found{.fortran = kiln::hooks::function<FortranGemm<INT, IN, OUT>>(#FORTRAN, WIDE),    \
+                   .narrow_fortran = kiln::hooks::function<FortranGemm<std::int32_t, IN, OUT>>(    \
+                       LP64_FORTRAN, false)};                                                      \
+    };                                                                                             \
+    kiln::hooks::fortran_gemm(system.get(find), #FORTRAN, ta, tb, m, n, k, alpha, a, lda, b, ldb,  \
+                              beta, c, ldc, ta_length, tb_length);                                 \
   }                                                                                                \
   extern "C" [[gnu::visibility("default")]] void C(int order, int ta, int tb, INT m, INT n, INT k, \
                                                    OUT alpha, const IN* a, INT lda, const IN* b,   \
                                                    INT ldb, OUT beta, OUT* c, INT ldc) {           \
-    static const System<INT, IN, OUT> system{                                                      \
-        .c = kiln::hooks::function<CGemm<INT, IN, OUT>>(#C, WIDE),                                 \
-        .narrow_c = kiln::hooks::function<CGemm<std::int32_t, IN, OUT>>(LP64_C, false)};           \
-    kiln::hooks::c_gemm(system, #C, order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);  \
+    using Found = System<INT, IN, OUT>;                                                            \
+    static Once<Found> system;                                                                     \
+    const auto find = [] {                                                                         \
+      return Found{                                                                                \
+          .c = kiln::hooks::function<CGemm<INT, IN, OUT>>(#C, WIDE),                               \
+          .narrow_c = kiln::hooks::function<CGemm<std::int32_t, IN, OUT>>(LP64_C, false)};         \
+    };                                                                                             \
+    kiln::hooks::c_gemm(system.get(find), #C, order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, \
+                        c, ldc);                                                                   \
   }
 
-#define KILN_BATCH(INT, T, NAME, WIDE)                                                            \
-  extern "C" [[gnu::visibility("default")]] void NAME(                                            \
-      int order, int ta, int tb, INT m, INT n, INT k, T alpha, const T* a, INT lda, INT stride_a, \
-      const T* b, INT ldb, INT stride_b, T beta, T* c, INT ldc, INT stride_c, INT batch) {        \
-    static const auto system = kiln::hooks::function<CBatch<INT, T>>(#NAME, WIDE);                \
-    kiln::hooks::c_batch(system, #NAME, order, ta, tb, m, n, k, alpha, a, lda, stride_a, b, ldb,  \
-                         stride_b, beta, c, ldc, stride_c, batch);                                \
+#define KILN_BATCH(INT, T, NAME, WIDE)                                                             \
+  extern "C" [[gnu::visibility("default")]] void NAME(                                             \
+      int order, int ta, int tb, INT m, INT n, INT k, T alpha, const T* a, INT lda, INT stride_a,  \
+      const T* b, INT ldb, INT stride_b, T beta, T* c, INT ldc, INT stride_c, INT batch) {         \
+    static Once<CBatch<INT, T>> system;                                                            \
+    const auto find = [] { return kiln::hooks::function<CBatch<INT, T>>(#NAME, WIDE); };           \
+    kiln::hooks::c_batch(system.get(find), #NAME, order, ta, tb, m, n, k, alpha, a, lda, stride_a, \
+                         b, ldb, stride_b, beta, c, ldc, stride_c, batch);                         \
   }
 
 KILN_GEMM(std::int32_t, float, float, sgemm_, cblas_sgemm, false, "sgemm_", "cblas_sgemm")

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hooks/common/env.h"
+#include "hooks/common/once.h"
 #include "kiln/kiln.hpp"
 
 namespace kiln::hooks {
@@ -37,7 +38,8 @@ struct ThreadCount {
   int (*openblas)() = nullptr;
   std::int64_t (*blis)() = nullptr;
   int (*mkl)() = nullptr;
-  int fixed = 1;  // of a library that cannot be asked
+  int (*in_parallel)() = nullptr;  // where the program has no OpenMP, there are no regions
+  int fixed = 1;                   // of a library that cannot be asked
 };
 
 ThreadCount find_thread_count() {
@@ -45,6 +47,7 @@ ThreadCount find_thread_count() {
   count.openblas = reinterpret_cast<int (*)()>(system_function("openblas_get_num_threads"));
   count.blis = reinterpret_cast<std::int64_t (*)()>(system_function("bli_thread_get_num_threads"));
   count.mkl = reinterpret_cast<int (*)()>(system_function("MKL_Get_Max_Threads"));
+  count.in_parallel = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_in_parallel"));
   if (const char* named = env("OMP_NUM_THREADS")) count.fixed = std::atoi(named);
   if (count.fixed < 1) count.fixed = 1;
   return count;
@@ -53,21 +56,20 @@ ThreadCount find_thread_count() {
 }  // namespace
 
 void* system_function(const char* name) {
-  static void* const library = open_system();
-  return dlsym(library, name);
+  static Once<void*> library;
+  return dlsym(library.get(open_system), name);
 }
 
 void* system_function_64(const char* name) {
-  static void* const library = open_system_64();
+  static Once<void*> opened;
+  void* const library = opened.get(open_system_64);
   return library == nullptr ? nullptr : dlsym(library, name);
 }
 
 int threads_now() {
-  static const ThreadCount count = find_thread_count();
-  // Where the program has no OpenMP, there are no regions.
-  static int (*const in_parallel)() =
-      reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_in_parallel"));
-  if (in_parallel != nullptr && in_parallel() != 0) return 1;
+  static Once<ThreadCount> found;
+  const ThreadCount& count = found.get(find_thread_count);
+  if (count.in_parallel != nullptr && count.in_parallel() != 0) return 1;
   if (count.openblas != nullptr) return count.openblas();
   if (count.mkl != nullptr) return count.mkl();
   // BLIS: -1 where nobody has set it.

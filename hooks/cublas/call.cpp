@@ -144,12 +144,20 @@ bool is(cublasLtMatmulDesc_t from, cublasLtMatmulDescAttributes_t which, Value w
   return attribute_of<Value>(from, which).value_or(wanted) == wanted;
 }
 
+/// Attributes that not every version's header names: counters of the parts of D, by which the call
+/// waits for another or another for it (12.2 to 12.9), scales of D's blocks that the call writes
+/// (12.8), and a description of emulation (13.0).
+constexpr auto kCountersIn = static_cast<cublasLtMatmulDescAttributes_t>(29),
+               kCountersOut = static_cast<cublasLtMatmulDescAttributes_t>(30),
+               kScalesOfD = static_cast<cublasLtMatmulDescAttributes_t>(36),
+               kEmulation = static_cast<cublasLtMatmulDescAttributes_t>(38);
+
 /// What kiln does not compute: scales of C and D, amax, a part of D, another number of
 /// multiprocessors, …
 bool is_plain(cublasLtMatmulDesc_t d) {
   for (const auto pointer :
        {CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
-        CUBLASLT_MATMUL_DESC_AMAX_D_POINTER})
+        CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, kCountersIn, kCountersOut, kScalesOfD, kEmulation})
     if (!is<const void*>(d, pointer, nullptr)) return false;
   return is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_HOST) &&
          is<std::int32_t>(d, CUBLASLT_MATMUL_DESC_TRANSC, CUBLAS_OP_N) &&

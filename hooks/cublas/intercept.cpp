@@ -2,6 +2,7 @@
 // else about a call, wrong arguments too, is the library's.
 #include <cstdint>
 
+#include "hooks/common/once.h"
 #include "hooks/cublas/call.h"
 #include "hooks/cublas/real_library.h"
 #include "hooks/cublas/served.h"
@@ -9,9 +10,13 @@
 namespace kiln::hooks {
 namespace {
 
+/// A function of the library, found at its first call.
+using Real = Once<void*>;
+
 /// Calls the library's own function, whose arguments are `arguments` exactly.
-template <typename... Arguments>
-cublasStatus_t pass_on(void* function, Arguments... arguments) {
+template <typename Find, typename... Arguments>
+cublasStatus_t pass_on(Real& real, Find find, const char* name, Arguments... arguments) {
+  void* const function = real.get([&] { return find(name); });
   const PassingOn guard;
   return reinterpret_cast<cublasStatus_t (*)(Arguments...)>(function)(arguments...);
 }
@@ -50,6 +55,7 @@ bool served(cublasHandle_t handle, const CublasCall& from) {
 
 using kiln::hooks::cublas_function;
 using kiln::hooks::pass_on;
+using kiln::hooks::Real;
 using kiln::hooks::served;
 
 #define KILN_HOOK extern "C" [[gnu::visibility("default")]] cublasStatus_t CUBLASWINAPI
@@ -62,8 +68,9 @@ using kiln::hooks::served;
     if (served(handle,                                                                             \
                {ta, tb, m, n, k, alpha, a, TYPE, lda, b, TYPE, ldb, beta, c, TYPE, ldc, COMPUTE})) \
       return CUBLAS_STATUS_SUCCESS;                                                                \
-    static void* const real = cublas_function(#NAME);                                              \
-    return pass_on(real, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);            \
+    static Real real;                                                                              \
+    return pass_on(real, cublas_function, #NAME, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb,   \
+                   beta, c, ldc);                                                                  \
   }
 
 #define KILN_BATCHED(NAME, INT, T, TYPE, COMPUTE)                                                  \
@@ -75,9 +82,9 @@ using kiln::hooks::served;
                {ta,  tb,   m, n,    k,   alpha,   a,     TYPE,     lda,      b,       TYPE,        \
                 ldb, beta, c, TYPE, ldc, COMPUTE, batch, stride_a, stride_b, stride_c}))           \
       return CUBLAS_STATUS_SUCCESS;                                                                \
-    static void* const real = cublas_function(#NAME);                                              \
-    return pass_on(real, handle, ta, tb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, \
-                   c, ldc, stride_c, batch);                                                       \
+    static Real real;                                                                              \
+    return pass_on(real, cublas_function, #NAME, handle, ta, tb, m, n, k, alpha, a, lda, stride_a, \
+                   b, ldb, stride_b, beta, c, ldc, stride_c, batch);                               \
   }
 
 #define KILN_EX(NAME, INT)                                                                        \
@@ -89,25 +96,26 @@ using kiln::hooks::served;
     if (served(handle, {ta, tb, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c,  \
                         ldc, compute}))                                                           \
       return CUBLAS_STATUS_SUCCESS;                                                               \
-    static void* const real = cublas_function(#NAME);                                             \
-    return pass_on(real, handle, ta, tb, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, \
-                   type_c, ldc, compute, algorithm);                                              \
+    static Real real;                                                                             \
+    return pass_on(real, cublas_function, #NAME, handle, ta, tb, m, n, k, alpha, a, type_a, lda,  \
+                   b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm);                     \
   }
 
-#define KILN_BATCHED_EX(NAME, INT)                                                                 \
-  KILN_HOOK NAME(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, INT m, INT n,  \
-                 INT k, const void* alpha, const void* a, cudaDataType type_a, INT lda,            \
-                 long long stride_a, const void* b, cudaDataType type_b, INT ldb,                  \
-                 long long stride_b, const void* beta, void* c, cudaDataType type_c, INT ldc,      \
-                 long long stride_c, INT batch, cublasComputeType_t compute,                       \
-                 cublasGemmAlgo_t algorithm) {                                                     \
-    if (served(handle,                                                                             \
-               {ta,  tb,   m, n,      k,   alpha,   a,     type_a,   lda,      b,       type_b,    \
-                ldb, beta, c, type_c, ldc, compute, batch, stride_a, stride_b, stride_c}))         \
-      return CUBLAS_STATUS_SUCCESS;                                                                \
-    static void* const real = cublas_function(#NAME);                                              \
-    return pass_on(real, handle, ta, tb, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, \
-                   stride_b, beta, c, type_c, ldc, stride_c, batch, compute, algorithm);           \
+#define KILN_BATCHED_EX(NAME, INT)                                                                \
+  KILN_HOOK NAME(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, INT m, INT n, \
+                 INT k, const void* alpha, const void* a, cudaDataType type_a, INT lda,           \
+                 long long stride_a, const void* b, cudaDataType type_b, INT ldb,                 \
+                 long long stride_b, const void* beta, void* c, cudaDataType type_c, INT ldc,     \
+                 long long stride_c, INT batch, cublasComputeType_t compute,                      \
+                 cublasGemmAlgo_t algorithm) {                                                    \
+    if (served(handle,                                                                            \
+               {ta,  tb,   m, n,      k,   alpha,   a,     type_a,   lda,      b,       type_b,   \
+                ldb, beta, c, type_c, ldc, compute, batch, stride_a, stride_b, stride_c}))        \
+      return CUBLAS_STATUS_SUCCESS;                                                               \
+    static Real real;                                                                             \
+    return pass_on(real, cublas_function, #NAME, handle, ta, tb, m, n, k, alpha, a, type_a, lda,  \
+                   stride_a, b, type_b, ldb, stride_b, beta, c, type_c, ldc, stride_c, batch,     \
+                   compute, algorithm);                                                           \
   }
 
 #define KILN_BOTH(KIND, NAME, ...)           \
@@ -133,7 +141,8 @@ KILN_HOOK cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descripti
     if (const auto call = kiln::hooks::read_call(
             {description, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d, layout_d}))
       if (serve(*call, stream)) return CUBLAS_STATUS_SUCCESS;
-  static void* const real = kiln::hooks::cublaslt_function("cublasLtMatmul");
-  return pass_on(real, handle, description, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d,
-                 layout_d, algorithm, workspace, workspace_bytes, stream);
+  static Real real;
+  return pass_on(real, kiln::hooks::cublaslt_function, "cublasLtMatmul", handle, description, alpha,
+                 a, layout_a, b, layout_b, beta, c, layout_c, d, layout_d, algorithm, workspace,
+                 workspace_bytes, stream);
 }

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
+#include <type_traits>
 
 #include "hooks/common/env.h"
+#include "hooks/common/once.h"
 
 namespace kiln::hooks {
 namespace {
@@ -43,15 +45,20 @@ struct Driver {
   int (*context)(void**) = nullptr;
   int (*device)(int*) = nullptr;
   int (*primary)(void**, int) = nullptr;
-
-  Driver() {
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return;
-    device = reinterpret_cast<decltype(device)>(dlsym(library, "cuCtxGetDevice"));
-    primary = reinterpret_cast<decltype(primary)>(dlsym(library, "cuDevicePrimaryCtxRetain"));
-    context = reinterpret_cast<decltype(context)>(dlsym(library, "cuCtxGetCurrent"));
-  }
 };
+
+Driver open_driver() {
+  Driver driver;
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return driver;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+  };
+  find(driver.device, "cuCtxGetDevice");
+  find(driver.primary, "cuDevicePrimaryCtxRetain");
+  find(driver.context, "cuCtxGetCurrent");
+  return driver;
+}
 
 constexpr int kMostGpus = 64;
 
@@ -60,46 +67,53 @@ constexpr int kMostGpus = 64;
 thread_local bool PassingOn::now_ = false;
 
 void* cublas_function(const char* name) {
-  static void* const library = open_library("KILN_CUBLAS", {"libcublas.so.13", "libcublas.so.12"});
-  return function_of(library, name);
+  static Once<void*> library;
+  const auto open = [] {
+    return open_library("KILN_CUBLAS", {"libcublas.so.13", "libcublas.so.12"});
+  };
+  return function_of(library.get(open), name);
 }
 
 void* cublaslt_function(const char* name) {
-  static void* const library =
-      open_library("KILN_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
-  return function_of(library, name);
+  static Once<void*> library;
+  const auto open = [] {
+    return open_library("KILN_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"});
+  };
+  return function_of(library.get(open), name);
 }
 
 const Getters& getters() {
-  static const Getters all = [] {
+  static Once<Getters> all;
+  return all.get([] {
     Getters g{};
     load(g.stream, "cublasGetStream_v2", cublas_function);
     load(g.pointer_mode, "cublasGetPointerMode_v2", cublas_function);
     load(g.math_mode, "cublasGetMathMode", cublas_function);
     load(g.sm_count_target, "cublasGetSmCountTarget", cublas_function);
     return g;
-  }();
-  return all;
+  });
 }
 
 const LtGetters& lt_getters() {
-  static const LtGetters all = [] {
+  static Once<LtGetters> all;
+  return all.get([] {
     LtGetters g{};
     load(g.matmul, "cublasLtMatmulDescGetAttribute", cublaslt_function);
     load(g.layout, "cublasLtMatrixLayoutGetAttribute", cublaslt_function);
     return g;
-  }();
-  return all;
+  });
 }
 
 int current_gpu() {
-  static const Driver driver;
+  static Once<Driver> opened;
+  const Driver& driver = opened.get(open_driver);
   // Primary contexts live as long as their devices; they are kept here.
   static std::array<std::atomic<void*>, kMostGpus> primary_contexts{};
   void* current = nullptr;
   int device = -1;
-  if (driver.context == nullptr || driver.context(&current) != 0 || current == nullptr ||
-      driver.device(&device) != 0 || device < 0 || device >= kMostGpus)
+  if (driver.context == nullptr || driver.device == nullptr || driver.primary == nullptr ||
+      driver.context(&current) != 0 || current == nullptr || driver.device(&device) != 0 ||
+      device < 0 || device >= kMostGpus)
     return -1;
   std::atomic<void*>& known = primary_contexts[static_cast<std::size_t>(device)];
   void* primary = known.load(std::memory_order_acquire);

@@ -2,9 +2,9 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 
 #include "hooks/common/decision.h"
+#include "hooks/common/once.h"
 
 namespace kiln::hooks {
 namespace {
@@ -35,16 +35,10 @@ struct Hash {
 
 /// One for each GPU that products were computed on.
 Engine* engine_of(int gpu) {
-  struct Opened {
-    std::once_flag once;
-    Engine* engine = nullptr;
-  };
-  static std::array<Opened, 64> all;
-  Opened& here = all.at(static_cast<std::size_t>(gpu));
-  std::call_once(here.once, [&] {
-    here.engine = open_engine(std::string("cuda:").append(std::to_string(gpu)), Policy::error);
+  static std::array<Once<Engine*>, 64> all;
+  return all.at(static_cast<std::size_t>(gpu)).get([&] {
+    return open_engine(std::string("cuda:").append(std::to_string(gpu)), Policy::error);
   });
-  return here.engine;
 }
 
 std::unique_ptr<const Decision> decide_product(const Product& product) {
@@ -56,10 +50,12 @@ std::unique_ptr<const Decision> decide_product(const Product& product) {
 }  // namespace
 
 bool serve(const Call& call, cudaStream_t stream) {
-  static auto* const decisions = new Decisions<Product, Hash>(decide_product);
+  using All = Decisions<Product, Hash>;
+  static Once<All*> decisions;
   const int gpu = current_gpu();
   if (gpu < 0) return false;
-  const Decision* const known = decisions->of({call.gemm, gpu});
+  const Decision* const known =
+      decisions.get([] { return new All(decide_product); })->of({call.gemm, gpu});
   if (known == nullptr) return false;
   if (known->plan) {
     Operands operands = call.operands;

@@ -6,12 +6,21 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "cache/recorded_calls.h"
+#include "hooks/common/decision.h"
+#include "hooks/common/once.h"
 #include "kiln/kiln.hpp"
+#include "support/child.h"
+#include "support/eventually.h"
 #include "support/few.h"
 #include "support/temp_dir.h"
 
@@ -25,6 +34,82 @@ struct Ran {
   int status = -1;
   std::string output;
 };
+
+std::atomic<bool> begun, go_on;
+
+void decides_slowly() {
+  begun = true;
+  test::eventually([] { return go_on.load(); });
+}
+
+/// Runs `slow` on another thread until it is in decides_slowly(); then `body` in a child.
+bool in_child_during(const std::function<void()>& slow, const std::function<bool()>& body) {
+  begun = go_on = false;
+  std::thread other(slow);
+  test::eventually([] { return begun.load(); });
+  const bool good = test::in_child([&] {
+    test::end_when_hung();
+    go_on = true;
+    return body();
+  });
+  go_on = true;
+  other.join();
+  return good;
+}
+
+using Decided = hooks::Decisions<int, std::hash<int>>;
+
+TEST(HookDecisions, AChildDecidesWhileAnotherThreadOfItsParentDoes) {
+  static Decided all([](const int& product) {
+    if (product == 1) decides_slowly();
+    return std::make_unique<const hooks::Decision>();
+  });
+  EXPECT_TRUE(in_child_during([] { all.of(1); },
+                              [] { return all.of(2) != nullptr && all.of(1) != nullptr; }));
+  EXPECT_NE(all.of(1), nullptr);
+  EXPECT_EQ(all.of(1), all.of(1));
+}
+
+TEST(HookDecisions, NoMemoryIsNoDecision) {
+  static int asked = 0;
+  Decided all([](const int&) -> std::unique_ptr<const hooks::Decision> {
+    if (asked++ == 0) throw std::bad_alloc();
+    return std::make_unique<const hooks::Decision>();
+  });
+  EXPECT_EQ(all.of(1), nullptr);
+  EXPECT_NE(all.of(1), nullptr) << "asked again";
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(HookDecisions, ACallFromWithinADecisionHasNone) {
+  static Decided* all = nullptr;
+  static const hooks::Decision* inner = nullptr;
+  Decided made([](const int&) {
+    inner = all->of(2);
+    return std::make_unique<const hooks::Decision>();
+  });
+  all = &made;
+  EXPECT_NE(made.of(1), nullptr);
+  EXPECT_EQ(inner, nullptr);
+}
+
+TEST(HookOnce, AChildMakesWhatAnotherThreadOfItsParentWasMaking) {
+  static hooks::Once<int> once;
+  const auto get = [] {
+    return once.get([] {
+      decides_slowly();
+      return 7;
+    });
+  };
+  EXPECT_TRUE(in_child_during(get, [&] { return get() == 7; }));
+  EXPECT_EQ(get(), 7);
+}
+
+TEST(HookOnce, WhatCouldNotBeMadeIsMadeByTheNextCall) {
+  static hooks::Once<int> once;
+  EXPECT_THROW(once.get([]() -> int { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_EQ(once.get([] { return 7; }), 7);
+}
 
 class BlasHook : public ::testing::Test {
  protected:

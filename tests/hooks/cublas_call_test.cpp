@@ -278,10 +278,17 @@ TEST_F(LtMatmul, ScalesOfBlocksAreThoseOfKilnsOrders) {
 }
 
 TEST_F(LtMatmul, WhatKilnDoesNotComputeIsTheLibrarys) {
+  // Counters of parts of D, for who computes while another copies, and a description of emulation:
+  // some headers have no names for them.
+  const auto attribute_29 = static_cast<cublasLtMatmulDescAttributes_t>(29),
+             attribute_30 = static_cast<cublasLtMatmulDescAttributes_t>(30),
+             attribute_36 = static_cast<cublasLtMatmulDescAttributes_t>(36),
+             attribute_38 = static_cast<cublasLtMatmulDescAttributes_t>(38);
   for (const auto pointer :
        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
         CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER,
-        CUBLASLT_MATMUL_DESC_AMAX_D_POINTER}) {
+        CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, attribute_29, attribute_30, attribute_36,
+        attribute_38}) {
     d_.set<const void*>(pointer, memory);
     EXPECT_FALSE(call()) << pointer;
     d_.unset(pointer);
