@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -63,6 +65,7 @@ struct Mpi::Library {
   int (*split_type)(Handle, int, int, Handle, Handle*) = nullptr;
   int (*send)(const void*, int, Handle, int, int, Handle) = nullptr;
   int (*probe)(int, int, Handle, int*, void*) = nullptr;
+  int (*abort)(Handle, int) = nullptr;
   int (*receive)(void*, int, Handle, int, int, Handle, void*) = nullptr;
 
   bool load_functions() {
@@ -73,7 +76,8 @@ struct Mpi::Library {
     return load(init_thread, "MPI_Init_thread") && load(initialized, "MPI_Initialized") &&
            load(finalize, "MPI_Finalize") && load(rank, "MPI_Comm_rank") &&
            load(size, "MPI_Comm_size") && load(split_type, "MPI_Comm_split_type") &&
-           load(send, "MPI_Send") && load(probe, "MPI_Iprobe") && load(receive, "MPI_Recv");
+           load(abort, "MPI_Abort") && load(send, "MPI_Send") && load(probe, "MPI_Iprobe") &&
+           load(receive, "MPI_Recv");
   }
 
   /// Open MPI's constants are its objects; mpi.h of version 4 and 5.
@@ -147,6 +151,13 @@ Result<std::unique_ptr<Mpi>> Mpi::start() {
                 fmt::format("mpi = {}: threads = {}: must be MPI_THREAD_SERIALIZED or more",
                             found->name, provided));
   return std::unique_ptr<Mpi>(new Mpi(std::move(found)));
+}
+
+void Mpi::end_job(const std::string& why) {
+  constexpr int kEnvironment = 3;  // as the command's exit code
+  fmt::print(stderr, "kiln: mpi: rank {}: {}\n", rank_, why);
+  found_->abort(found_->world, kEnvironment);
+  std::_Exit(kEnvironment);
 }
 
 void Mpi::send_bytes(const void* message, std::size_t bytes, int to) {

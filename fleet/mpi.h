@@ -43,6 +43,9 @@ class Mpi {
     return receive_bytes(&message, sizeof message, give_up);
   }
 
+  /// Ends all ranks of the job, with a line on stderr that says why. Exit code 3.
+  [[noreturn]] void end_job(const std::string& why);
+
   /// Which functions and constants were found; only mpi.cpp knows it.
   struct Library;
 

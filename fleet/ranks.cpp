@@ -1,5 +1,7 @@
 #include "fleet/ranks.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 namespace kiln {
@@ -15,7 +17,8 @@ Ranks::~Ranks() {
 
 bool Ranks::join(const std::string& kind, std::size_t places,
                  const std::function<bool(const std::set<std::string>&)>& prepare) {
-  Question question{.rank = mpi_.rank(), .places = static_cast<std::int64_t>(places)};
+  places_ = static_cast<std::int64_t>(places);
+  Question question{.rank = mpi_.rank(), .places = places_};
   std::strncpy(question.kind, kind.c_str(), sizeof question.kind - 1);
   if (mpi_.rank() == 0) server_ = std::thread([this, prepare] { serve(prepare); });
   return ask(question).place == kGo;
@@ -36,6 +39,7 @@ Ranks::Answer Ranks::ask(const Question& question) {
   if (mpi_.rank() != 0) {
     mpi_.send(question, 0);
     mpi_.receive(answer, {});
+    end_if(wrong_with(answer, places_));
     return answer;
   }
   std::unique_lock lock(mutex_);
@@ -52,20 +56,28 @@ Ranks::Question Ranks::wait_for_question() {
     const std::lock_guard lock(mutex_);
     return asked_.has_value();
   };
-  if (mpi_.receive(question, own)) return question;
+  if (mpi_.receive(question, own)) {
+    end_if(wrong_with(question, mpi_.ranks()));
+    return question;
+  }
   const std::lock_guard lock(mutex_);
   question = *asked_;
   asked_.reset();
   return question;
 }
 
+/// Who sent such a message waits for an answer that it understands; so the whole job ends.
+void Ranks::end_if(const std::string& wrong) {
+  if (!wrong.empty()) mpi_.end_job(wrong);
+}
+
 void Ranks::answer(int rank, std::int64_t place) {
   if (rank != 0) {
-    mpi_.send(Answer{place}, rank);
+    mpi_.send(Answer{.place = place}, rank);
     return;
   }
   const std::lock_guard lock(mutex_);
-  answer_ = Answer{place};
+  answer_ = Answer{.place = place};
   answered_.notify_one();
 }
 
@@ -81,7 +93,7 @@ void Ranks::answer_who_waits(std::set<int>& waiting) {
 void Ranks::take(const Question& question, std::set<int>& waiting, std::set<int>& left) {
   switch (question.what) {
     case RankAsks::join:
-      return;
+      return end_if(fmt::format("rank {} joins twice", question.rank));
     case RankAsks::next: {
       const auto place = stopped_ ? std::nullopt : queues_.next(question.rank);
       answer(question.rank, place ? static_cast<std::int64_t>(*place) : kNone);
@@ -104,6 +116,8 @@ void Ranks::serve(const std::function<bool(const std::set<std::string>&)>& prepa
   std::set<int> joined;
   while (joined.size() < all) {
     const Question question = wait_for_question();
+    if (question.what != RankAsks::join)
+      end_if(fmt::format("rank {} asks before all have joined", question.rank));
     queues_.add(question.rank, question.kind, static_cast<std::size_t>(question.places));
     joined.insert(question.rank);
   }

@@ -14,17 +14,9 @@
 
 #include "fleet/hand_out.h"
 #include "fleet/mpi.h"
+#include "fleet/rank_message.h"
 
 namespace kiln {
-
-/// What a rank asks rank 0.
-enum class RankAsks : std::int32_t {
-  join,       // to take part, with a kind of device and a number of places
-  next,       // for a place: it has ended its own, or has none yet
-  wait,       // whether there is more, after there was no place
-  give_back,  // its machine could not tune its place: it gets no more
-  leave       // it was interrupted: it gets no more
-};
 
 class Ranks {
  public:
@@ -50,18 +42,12 @@ class Ranks {
   void stop() { stopped_ = true; }
 
  private:
-  struct Question {
-    std::int32_t rank = 0;
-    RankAsks what = RankAsks::join;
-    std::int64_t places = 0;
-    char kind[128] = {};
-  };
-  struct Answer {
-    std::int64_t place = -1;
-  };
+  using Question = RankQuestion;
+  using Answer = RankAnswer;
   Answer ask(const Question& question);
   void serve(const std::function<bool(const std::set<std::string>&)>& prepare);
   Question wait_for_question();
+  void end_if(const std::string& wrong);
   void answer(int rank, std::int64_t place);
   void answer_who_waits(std::set<int>& waiting);
   void take(const Question& question, std::set<int>& waiting, std::set<int>& left);
@@ -75,6 +61,7 @@ class Ranks {
   std::condition_variable answered_;
   std::optional<Question> asked_;
   std::optional<Answer> answer_;
+  std::int64_t places_ = 0;  // of this rank's list
 };
 
 }  // namespace kiln

@@ -1,9 +1,13 @@
 // `mpirun kiln tune --mpi` with real MPI libraries, four ranks on four invented GPUs.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <future>
+#include <limits>
 
 #include "fleet/hand_out.h"
+#include "fleet/rank_message.h"
 #include "support/invented_node.h"
 
 namespace kiln::fleet_mpi_test {
@@ -36,6 +40,38 @@ TEST(FleetHandOut, APlaceThatTwoMachinesCouldNotTuneIsLeft) {
   EXPECT_EQ(queue.next(1), 0u);
   queue.give_back(1);
   EXPECT_EQ(queue.next(2), std::nullopt);
+}
+
+TEST(FleetMessages, WhatThisKilnDoesNotSendIsNamed) {
+  const RankQuestion good{.rank = 3, .what = RankAsks::next, .places = 5, .kind = "fast"};
+  const auto wrong = [&](auto change) {
+    RankQuestion question = good;
+    change(question);
+    return wrong_with(question, 4);
+  };
+  EXPECT_EQ(wrong([](RankQuestion&) {}), "");
+  using testing::HasSubstr;
+  EXPECT_THAT(wrong([](RankQuestion& q) { q.begin = 3; }), HasSubstr("another version"));
+  EXPECT_THAT(wrong([](RankQuestion& q) { q.end = 0; }), HasSubstr("another version"));
+  for (const int rank : {-1, 4, std::numeric_limits<int>::max()})
+    EXPECT_THAT(wrong([&](RankQuestion& q) { q.rank = rank; }), HasSubstr("must be 0 to 3"));
+  for (const int what : {-1, 5})
+    EXPECT_THAT(wrong([&](RankQuestion& q) { q.what = static_cast<RankAsks>(what); }),
+                HasSubstr(fmt::format("asks for {}", what)));
+  EXPECT_THAT(wrong([](RankQuestion& q) { q.places = -1; }), HasSubstr("places = -1"));
+  EXPECT_THAT(wrong([](RankQuestion& q) { std::ranges::fill(q.kind, 'x'); }),
+              HasSubstr("has no end"));
+}
+
+TEST(FleetMessages, AnAnswerIsAPlaceOfTheList) {
+  const auto wrong = [](std::int64_t place, std::int64_t places) {
+    return wrong_with(RankAnswer{.place = place}, places);
+  };
+  for (const std::int64_t place : {-1, 0, 4}) EXPECT_EQ(wrong(place, 5), "");
+  EXPECT_EQ(wrong(0, 0), "") << "go on";
+  for (const std::int64_t place : {std::int64_t{-2}, std::int64_t{5}, INT64_MAX})
+    EXPECT_NE(wrong(place, 5), "") << place;
+  EXPECT_NE(wrong_with(RankAnswer{.begin = 0}, 5), "");
 }
 
 }  // namespace kiln::fleet_mpi_test
