@@ -23,10 +23,12 @@ Result<int> fit_stale_classes(Store& store, bool write) {
     if (write && record.database != store.path()) continue;
     if (!seen.insert(key_text(shapeless) + class_text(record.key.gemm)).second) continue;
     const auto model = store.fit(record.key);
-    if (!model || model->is_current(record.key.gemm, record.key.device)) continue;
-    ++stale;
-    if (!write) continue;
-    if (Status done = fit_class(store, record.key); !done) return tl::unexpected(done.error());
+    if (!model) continue;
+    const bool current = model->is_current(record.key.gemm, record.key.device);
+    stale += !current;
+    if (!write || (current && model->spelt_as_today())) continue;
+    const Status done = current ? store.put_fit(record.key, *model) : fit_class(store, record.key);
+    if (!done) return tl::unexpected(done.error());
   }
   return stale;
 }

@@ -11,6 +11,7 @@ Status fit_class(Store& store, const BestKey& key);
 
 /// The same for every class with a winner in the user's own file whose model there was fitted to
 /// other analytic models than today's. Returns how many; with `write` false they are only counted.
+/// Models that an earlier version spelt are written as today.
 /// Errors: database.
 Result<int> fit_stale_classes(Store& store, bool write);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kiln {
 namespace {
 
@@ -35,6 +37,8 @@ bool is_control(std::string_view character, Breaks breaks) {
 }
 
 std::string escaped(std::string_view text, Breaks breaks) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);  // nearly every text
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {

@@ -26,10 +26,10 @@ class RowChecker {
     // Columns: table, rowid, parent, number of the key.
     pragma("PRAGMA foreign_key_check", 0, "");
     unpacking_too_large();
-    each("device", [&](std::int64_t id) { return read_device(*layer_.db, id).has_value(); });
-    each("problem", [&](std::int64_t id) { return read_problem(*layer_.db, id).has_value(); });
-    each("toolchain", [&](std::int64_t id) { return read_toolchain(*layer_.db, id).has_value(); });
-    each("search", [&](std::int64_t id) { return read_search(*layer_.db, id).has_value(); });
+    each_value<DeviceCaps>("device");
+    each_value<Gemm>("problem");
+    each_value<Validators>("toolchain");
+    each_value<SearchExtent>("search");
     each("peak", [&](std::int64_t id) { return read_peak(*layer_.db, id).has_value(); });
     each("limits", [&](std::int64_t id) { return read_limits(*layer_.db, id).has_value(); });
     each("fit", [&](std::int64_t id) { return read_fit(*layer_.db, id).has_value(); });
@@ -70,6 +70,11 @@ class RowChecker {
       if (!never_unpacked_.contains({table, id}) && !good(id))
         found(table, id, "cannot be read back as what kiln writes");
     }
+  }
+  template <typename T>
+  void each_value(const std::string& table) {
+    RowsById<T> rows(*layer_.db);
+    each(table, [&](std::int64_t id) { return rows.read(id).has_value(); });
   }
   template <typename F>
   void each(const std::string& table, F&& good) {

@@ -245,69 +245,92 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
 
 namespace {
 
-/// The row `id` of `table` as a value: the fields that `visit` names, then `more` columns, of which
-/// `sound` reads what it compares. Nullopt where there is no such row or it is not sound.
-template <typename T, typename Visit, typename Sound>
-std::optional<T> read_value(SQLite::Database& db, std::string_view table, std::string_view more,
-                            std::int64_t id, Visit visit, Sound sound) {
-  T value{};
+/// How a value lies in its table: `visit` names its fields, `kMore` are the columns behind them, of
+/// which `sound` reads what it compares.
+template <typename T>
+struct Table;
+
+template <>
+struct Table<DeviceCaps> {
+  static constexpr const char *kName = "device", *kMore = ", key";
+  static void visit(auto& device, auto& fields) { for_each_device_field(device, fields); }
+  static bool sound(const DeviceCaps& device, RowReader& row) {
+    return device.compute_units >= 1 && row.next_is(key_text(device));
+  }
+};
+
+template <>
+struct Table<Gemm> {
+  static constexpr const char *kName = "problem", *kMore = ", key, class";
+  static void visit(auto& gemm, auto& fields) { for_each_gemm_field(gemm, fields); }
+  static bool sound(const Gemm& gemm, RowReader& row) {
+    return validate(gemm) && row.next_is(key_text(gemm)) && row.next_is(class_text(gemm));
+  }
+};
+
+template <>
+struct Table<Validators> {
+  static constexpr const char *kName = "toolchain", *kMore = ", key";
+  static void visit(auto& validators, auto& fields) {
+    for_each_validator_field(validators, fields);
+  }
+  static bool sound(const Validators& validators, RowReader& row) {
+    return row.next_is(key_text(validators));
+  }
+};
+
+template <>
+struct Table<SearchExtent> {
+  static constexpr const char *kName = "search", *kMore = "";
+  static void visit(auto& extent, auto& fields) { for_each_search_field(extent, fields); }
+  static bool sound(const SearchExtent& s, RowReader&) {
+    return s.seconds >= 0 && s.spent_seconds >= 0 && s.spent_seconds <= s.budget_seconds &&
+           s.measured >= 0 && s.failed >= 0 && s.measured <= s.enumerated &&
+           s.failed <= s.enumerated - s.measured;
+  }
+};
+
+template <typename T>
+std::string select_text() {
   NameList names;
-  visit(value, names);
-  SQLite::Statement row(db,
-                        fmt::format("SELECT {}{} FROM {} WHERE id = ?", names.text, more, table));
-  row.bind(1, id);
-  if (!row.executeStep()) return std::nullopt;
-  RowReader reader(row);
-  visit(value, reader);
-  return reader.ok() && sound(value, reader) ? std::optional<T>(std::move(value)) : std::nullopt;
+  T value{};
+  Table<T>::visit(value, names);
+  return fmt::format("SELECT {}{} FROM {} WHERE id = ?", names.text, Table<T>::kMore,
+                     Table<T>::kName);
 }
 
 }  // namespace
 
-std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id) {
-  return read_value<DeviceCaps>(
-      db, "device", ", key", id,
-      [](DeviceCaps& device, auto& fields) { for_each_device_field(device, fields); },
-      [](const DeviceCaps& device, RowReader& row) {
-        return device.compute_units >= 1 && row.next_is(key_text(device));
-      });
+template <typename T>
+RowsById<T>::RowsById(SQLite::Database& db) : row_(db, select_text<T>()) {}
+
+template <typename T>
+std::optional<T> RowsById<T>::read(std::int64_t id) {
+  row_.reset();
+  row_.bind(1, id);
+  std::optional<T> found;
+  if (row_.executeStep()) {
+    found.emplace();
+    RowReader reader(row_);
+    Table<T>::visit(*found, reader);
+    if (!reader.ok() || !Table<T>::sound(*found, reader)) found.reset();
+  }
+  row_.reset();
+  return found;
 }
 
-std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id) {
-  return read_value<Gemm>(
-      db, "problem", ", key, class", id,
-      [](Gemm& gemm, auto& fields) { for_each_gemm_field(gemm, fields); },
-      [](const Gemm& gemm, RowReader& row) {
-        return validate(gemm) && row.next_is(key_text(gemm)) && row.next_is(class_text(gemm));
-      });
-}
-
-std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) {
-  return read_value<Validators>(
-      db, "toolchain", ", key", id,
-      [](Validators& validators, auto& fields) { for_each_validator_field(validators, fields); },
-      [](const Validators& validators, RowReader& row) {
-        return row.next_is(key_text(validators));
-      });
-}
-
-std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id) {
-  return read_value<SearchExtent>(
-      db, "search", "", id,
-      [](SearchExtent& extent, auto& fields) { for_each_search_field(extent, fields); },
-      [](const SearchExtent& s, RowReader&) {
-        return s.seconds >= 0 && s.spent_seconds >= 0 && s.spent_seconds <= s.budget_seconds &&
-               s.measured >= 0 && s.failed >= 0 && s.measured <= s.enumerated &&
-               s.failed <= s.enumerated - s.measured;
-      });
-}
+template class RowsById<DeviceCaps>;
+template class RowsById<Gemm>;
+template class RowsById<Validators>;
+template class RowsById<SearchExtent>;
 
 std::optional<SearchExtent> search_beside(SQLite::Database& db, std::int64_t measurement_id) {
   SQLite::Statement row(db, R"sql(
     SELECT search.id FROM search JOIN measurement USING (device_id, problem_id, policy, determinism,
       toolchain_id) WHERE measurement.id = ?)sql");
   row.bind(1, measurement_id);
-  return row.executeStep() ? read_search(db, row.getColumn(0).getInt64()) : std::nullopt;
+  return row.executeStep() ? RowsById<SearchExtent>(db).read(row.getColumn(0).getInt64())
+                           : std::nullopt;
 }
 
 std::optional<double> read_peak(SQLite::Database& db, std::int64_t id) {

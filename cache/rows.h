@@ -65,12 +65,31 @@ inline constexpr const char* kMeasuredColumns =
 /// No device reaches this many operations a second.
 inline constexpr double kMostFlops = 1e18;
 
+/// Values of one table by their ids. The statement is prepared once: for a table of many columns
+/// that takes longer than to read a row. T: DeviceCaps, Gemm, Validators or SearchExtent.
+template <typename T>
+class RowsById {
+ public:
+  explicit RowsById(SQLite::Database& db);
+  /// Nothing when a column is out of range, an enum unknown, the value invalid or the row's key not
+  /// that of its fields.
+  std::optional<T> read(std::int64_t id);
+
+ private:
+  SQLite::Statement row_;
+};
+
 /// By id; nothing when a column is out of range, an enum unknown, the problem invalid or the row's
 /// key not that of its fields.
-std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id);
-std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id);
-std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id);
-std::optional<SearchExtent> read_search(SQLite::Database& db, std::int64_t id);
+inline std::optional<DeviceCaps> read_device(SQLite::Database& db, std::int64_t id) {
+  return RowsById<DeviceCaps>(db).read(id);
+}
+inline std::optional<Gemm> read_problem(SQLite::Database& db, std::int64_t id) {
+  return RowsById<Gemm>(db).read(id);
+}
+inline std::optional<Validators> read_toolchain(SQLite::Database& db, std::int64_t id) {
+  return RowsById<Validators>(db).read(id);
+}
 /// Operations a second of a row of `peak`.
 std::optional<double> read_peak(SQLite::Database& db, std::int64_t id);
 /// A row of `limits`, without its device.

@@ -187,12 +187,15 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
   const auto of_layer = [&](Layer& layer) {
     std::vector<Record> records;
     std::map<std::int64_t, std::optional<Validators>> toolchains;  // few, and read many times
+    RowsById<Gemm> problems(*layer.db);
+    // CROSS JOIN: from the problems of the class, which few others share, not from all winners.
     SQLite::Statement row(
         *layer.db,
         fmt::format(
             "SELECT {}, measurement.id, measurement.problem_id, measurement.created, "
-            "measurement.toolchain_id FROM {} JOIN problem ON problem.id = measurement.problem_id "
-            "WHERE problem.class = ?2 AND measurement.winner = 1 AND {} "
+            "measurement.toolchain_id FROM problem CROSS JOIN {} "
+            "WHERE problem.id = measurement.problem_id AND problem.class = ?2 AND "
+            "measurement.winner = 1 AND {} "
             "GROUP BY measurement.problem_id, measurement.config_id, measurement.binary_key "
             "ORDER BY measurement.id",
             kMeasuredColumns, kMeasurementJoin, kKernelCondition));
@@ -202,7 +205,7 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
       const std::int64_t id = row.getColumn(kKeyColumns).getInt64();
       if (impl_->is_bad(layer, "measurement", id)) continue;
       auto measured = read_measured(row);
-      auto gemm = read_problem(*layer.db, row.getColumn(kKeyColumns + 1).getInt64());
+      auto gemm = problems.read(row.getColumn(kKeyColumns + 1).getInt64());
       const std::int64_t toolchain = row.getColumn(kKeyColumns + 3).getInt64();
       auto [made_by, unread] = toolchains.try_emplace(toolchain);
       if (unread) made_by->second = read_toolchain(*layer.db, toolchain);
@@ -219,9 +222,11 @@ std::vector<Record> Store::tuned_like(const BestKey& key, const Validators& now)
     return records;
   };
   std::vector<Record> all;
-  for (Layer& layer : impl_->layers)
-    for (Record& record : lookup(layer, [&] { return of_layer(layer); }))
-      all.push_back(std::move(record));
+  for (Layer& layer : impl_->layers) {
+    std::vector<Record> records = lookup(layer, [&] { return of_layer(layer); });
+    all.insert(all.end(), std::make_move_iterator(records.begin()),
+               std::make_move_iterator(records.end()));
+  }
   return all;
 }
 
@@ -232,6 +237,7 @@ std::vector<TimedConfig> Store::timed_like(const BestKey& key) {
     // Problems and configs are few, and each is read many times.
     std::map<std::int64_t, std::optional<Gemm>> problems;
     std::map<std::string, std::optional<Config>> configs;
+    RowsById<Gemm> rows(*layer.db);
     SQLite::Statement row(*layer.db, R"sql(
       SELECT measurement.problem_id, config.text, median_ns FROM measurement
         JOIN config ON config.id = measurement.config_id
@@ -243,7 +249,7 @@ std::vector<TimedConfig> Store::timed_like(const BestKey& key) {
     while (row.executeStep()) {
       const std::int64_t id = row.getColumn(0).getInt64();
       auto [gemm, fresh] = problems.try_emplace(id);
-      if (fresh) gemm->second = read_problem(*layer.db, id);
+      if (fresh) gemm->second = rows.read(id);
       const std::string text = row.getColumn(1).getString();
       auto [config, unknown] = configs.try_emplace(text);
       if (unknown)

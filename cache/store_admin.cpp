@@ -54,11 +54,14 @@ std::vector<Record> list_of(Layer& layer, const char* which) {
                              "AND {} ORDER BY measurement.id",
                              kMeasuredColumns, kMeasurementJoin, which));
   constexpr int kNext = 11;
+  RowsById<DeviceCaps> devices(*layer.db);
+  RowsById<Gemm> problems(*layer.db);
+  RowsById<Validators> toolchains(*layer.db);
   while (row.executeStep()) {
     auto measured = read_measured(row);
-    auto device = read_device(*layer.db, row.getColumn(kNext).getInt64());
-    auto gemm = read_problem(*layer.db, row.getColumn(kNext + 1).getInt64());
-    auto made_by = read_toolchain(*layer.db, row.getColumn(kNext + 2).getInt64());
+    auto device = devices.read(row.getColumn(kNext).getInt64());
+    auto gemm = problems.read(row.getColumn(kNext + 1).getInt64());
+    auto made_by = toolchains.read(row.getColumn(kNext + 2).getInt64());
     Determinism determinism{};
     if (!measured || !device || !gemm || !made_by ||
         !from_value(row.getColumn(kNext + 4).getString(), determinism))

@@ -36,21 +36,24 @@ void visit_layer(Layer& layer, const MeasurementFilter& filter, const Measuremen
                       kMeasuredColumns, kMeasurementJoin,
                       filter.winners ? "AND measurement.winner = 1" : ""));
   constexpr int kNext = 11;
+  RowsById<DeviceCaps> device_rows(db);
+  RowsById<Gemm> problem_rows(db);
+  RowsById<Validators> toolchain_rows(db);
   Shared<DeviceCaps> devices;
   Shared<Gemm> problems;
   Shared<Validators> toolchains;
   while (row.executeStep()) {
     const auto& device = devices.at(row.getColumn(kNext).getInt64(), [&](std::int64_t id) {
-      auto read = read_device(db, id);
+      auto read = device_rows.read(id);
       return read && fingerprint(*read).find(filter.device) != std::string::npos ? read
                                                                                  : std::nullopt;
     });
     const auto& gemm = problems.at(row.getColumn(kNext + 1).getInt64(), [&](std::int64_t id) {
-      auto read = read_problem(db, id);
+      auto read = problem_rows.read(id);
       return read && filter.takes(*read) ? read : std::nullopt;
     });
     const auto& made_by = toolchains.at(row.getColumn(kNext + 2).getInt64(), [&](std::int64_t id) {
-      auto read = read_toolchain(db, id);
+      auto read = toolchain_rows.read(id);
       return read && read->runtime.find(filter.runtime) != std::string::npos ? read : std::nullopt;
     });
     if (!device || !gemm || !made_by) continue;

@@ -1,8 +1,6 @@
 #include "engine/stored_kernels.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
 #include "cache/keys.h"
 #include "generator/problem/device_class.h"
@@ -19,15 +17,13 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   const auto [entry, fresh] = classes_.try_emplace(key_text(shapeless) + class_text(key.gemm));
   KernelClass& found = entry->second;
   if (!fresh) return found;
-  std::set<std::tuple<Config, CodeClass, std::string>> seen;
   for (Record& record : store.tuned_like(key, now)) {
     const Config& config = record.measured.config;
     const Canonical problem = canonicalise(record.key.gemm);
     if (!record.measured.verified || !broken_rule(problem, key.device, config).empty()) continue;
     if (!has_envelope(record.key.gemm, key.device, config)) continue;
-    const CodeClass code = code_class(problem, key.device, config);
-    if (!seen.emplace(config, code, record.measured.binary_key).second) continue;
-    found.kernels.push_back({std::move(record), code, {}, std::nullopt});
+    found.kernels.push_back(
+        {.record = std::move(record), .code = {}, .proved = {}, .code_class = {}});
   }
   if (!found.kernels.empty())
     if (auto model = store.fit(key);
@@ -74,13 +70,14 @@ std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
   return allowed;
 }
 
-bool serves(const StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device) {
+bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device) {
   const Config& config = kernel.record.measured.config;
-  const Canonical problem = canonicalise(gemm);
-  if (!broken_rule(problem, device, config).empty() ||
-      code_class(problem, device, config) != kernel.code_class)
-    return false;
   const DeviceCaps& made_on = kernel.record.key.device;
+  const Canonical problem = canonicalise(gemm);
+  if (!broken_rule(problem, device, config).empty()) return false;
+  if (!kernel.code_class)
+    kernel.code_class = code_class(canonicalise(kernel.record.key.gemm), made_on, config);
+  if (code_class(problem, device, config) != *kernel.code_class) return false;
   return on_host(device) || made_on == device ||
          launch_text(gemm, made_on, config) == launch_text(gemm, device, config);
 }

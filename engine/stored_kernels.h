@@ -16,10 +16,10 @@ namespace kiln {
 
 /// A kernel, which serves every size that its config allows and that has the same code.
 struct StoredKernel {
-  Record record;  // of the shape it was tuned for; without its code
-  CodeClass code_class;
-  KernelCode code;             // once it was loaded
-  std::optional<bool> proved;  // over its envelope; unknown until it is asked for
+  Record record;                        // of the shape it was tuned for; without its code
+  KernelCode code;                      // once it was loaded
+  std::optional<bool> proved;           // over its envelope; unknown until it is asked for
+  std::optional<CodeClass> code_class;  // likewise, since few of many kernels are asked
 };
 
 /// What a prediction says of a kernel that the problem allows.
@@ -29,8 +29,9 @@ struct RankedKernel {
 };
 
 /// All kernels that were tuned for problems of the same types, layouts and epilogue on the same
-/// device, each code once, and the model fitted to them.
+/// device, and the model fitted to them.
 struct KernelClass {
+  /// One code may be of several problems, which differ in what other problems it serves.
   std::vector<StoredKernel> kernels;
   std::optional<FittedModel> model;  // none, or one that is no better than the analytic one
   /// Those whose configs the key's problem and class of determinism allow, by predicted
@@ -63,6 +64,6 @@ class StoredKernels {
 
 /// Whether the problem, which allows the kernel's config, is computed by its very code.
 /// One of another GPU also has the launch there that it would have here: it does the same.
-bool serves(const StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device);
+bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device);
 
 }  // namespace kiln

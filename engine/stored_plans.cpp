@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "cache/class_kernels.h"
 #include "engine/engine_impl.h"
@@ -14,6 +15,15 @@
 
 namespace kiln {
 namespace {
+
+/// How many kernels these are: some are of several problems.
+template <typename Choices>
+std::size_t kernels_in(const Choices& choices) {
+  std::set<std::pair<Config, std::string>> codes;
+  for (const auto& [ns, kernel] : choices)
+    codes.emplace(kernel->record.measured.config, kernel->record.measured.binary_key);
+  return codes.size();
+}
 
 /// `own`: the kernel was tuned on this device. A relative's is ranked by the most that it may take.
 std::string choice_reason(const KernelClass& known, std::size_t count, const StoredKernel& kernel,
@@ -149,7 +159,7 @@ std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads
     if (!serves(*kernel, key.gemm, limited_to_class(key.device, of_class)) || !make_ready(*kernel))
       continue;
     auto plan = bound_plan(gemm, threads, Match::model, kernel->record.measured.config,
-                           class_reason(choices.size(), *kernel, ns), kernel->code, nullptr,
+                           class_reason(kernels_in(choices), *kernel, ns), kernel->code, nullptr,
                            class_name(of_class));
     if (plan) return *plan;
     warn(tl::unexpected(plan.error()));
@@ -212,10 +222,10 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
       if (auto plan = class_plan(gemm, threads, ns)) return plan;
       const DeviceCaps& made_on = kernel->record.key.device;
       const bool own = made_on == key.device;
-      auto plan =
-          bound_plan(gemm, threads, Match::nearest, kernel->record.measured.config,
-                     choice_reason(known, ranked.size(), *kernel, ns, own) + told_of(made_on, own),
-                     kernel->code, &key.gemm);
+      auto plan = bound_plan(
+          gemm, threads, Match::nearest, kernel->record.measured.config,
+          choice_reason(known, kernels_in(ranked), *kernel, ns, own) + told_of(made_on, own),
+          kernel->code, &key.gemm);
       if (plan) return *plan;
       warn(tl::unexpected(plan.error()));
     }

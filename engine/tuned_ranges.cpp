@@ -49,7 +49,7 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
         !has_envelope(key.gemm, key.device, config))
       return nullptr;
     kernel = std::make_unique<StoredKernel>(
-        StoredKernel{std::move(*record), code_class(problem, key.device, config), {}, {}});
+        StoredKernel{.record = std::move(*record), .code = {}, .proved = {}, .code_class = {}});
     kernel->record.image.clear();  // loaded by its key
     kernel->record.source.clear();
   }

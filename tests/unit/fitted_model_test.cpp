@@ -78,6 +78,38 @@ TEST(FittedModel, IsReadBackAsItWasWritten) {
     EXPECT_NEAR(again->at(kShapes[0]).of(config), model.at(kShapes[0]).of(config), 1e-3);
 }
 
+// Files of earlier versions: a residual for each shape, null where the kernel was not timed.
+TEST(FittedModel, TextsOfEarlierVersionsAreRead) {
+  const auto [configs, rows] = measured({2.0, 1.0, 1.5}, kShapes);
+  const FittedModel model = FittedModel::fit(rows, configs, kH200);
+  auto json = nlohmann::json::parse(model.text());
+  for (auto& kernel : json["kernels"]) {
+    std::vector<nlohmann::json> all(json["shapes"].size());
+    for (std::size_t i = 0; i < kernel["at"].size(); ++i)
+      all[kernel["at"][i]] = kernel["residuals"][i].get<double>() / 1e4;
+    kernel.erase("at");
+    kernel["residuals"] = all;
+  }
+  const auto earlier = FittedModel::parse(json.dump());
+  ASSERT_TRUE(earlier) << earlier.error().message;
+  EXPECT_FALSE(earlier->spelt_as_today());
+  EXPECT_EQ(earlier->text(), model.text());
+  EXPECT_TRUE(FittedModel::parse(model.text())->spelt_as_today());
+}
+
+TEST(FittedModel, PlacesBeyondTheShapesAreAnError) {
+  const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
+  const std::string text = FittedModel::fit(rows, configs, kH200).text();
+  for (const char* place : {"-1", "400", "1.5", "null"}) {
+    auto json = nlohmann::json::parse(text);
+    json["kernels"][0]["at"][0] = nlohmann::json::parse(place);
+    EXPECT_FALSE(FittedModel::parse(json.dump())) << place;
+  }
+  auto json = nlohmann::json::parse(text);
+  json["kernels"][0]["at"].erase(0);
+  EXPECT_FALSE(FittedModel::parse(json.dump())) << "fewer places than residuals";
+}
+
 TEST(FittedModel, IsCurrentWhileTheAnalyticModelPredictsWhatItDid) {
   const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
   const std::string text = FittedModel::fit(rows, configs, kH200).text();

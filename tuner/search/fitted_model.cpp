@@ -21,6 +21,8 @@ constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPrior = 2;
 /// A time beyond e^2 of the prediction is a fault of the measurement or of the config.
 constexpr double kLargest = 2;
+/// Residuals are written as whole numbers of which 10,000 are a factor of e.
+constexpr double kUnits = 1e4;
 /// Errors beyond a factor of e^0.5 say nothing about kernels that differ by a tenth.
 constexpr double kWildSpread = 0.5;
 /// Least shapes that leaving one out says something of.
@@ -76,6 +78,24 @@ std::int64_t whole(const json& from, std::int64_t least, std::int64_t most) {
   if (value < least || value > most)
     throw json::other_error::create(500, from.dump() + " is no size", nullptr);
   return value;
+}
+
+/// Of each shape, as they were written: those that there are, or all in files of earlier versions.
+bool read_residuals(const json& kernel, std::size_t shapes, std::vector<double>& to) {
+  const json& residuals = kernel.at("residuals");
+  const auto bounded = [](double r) { return std::clamp(r, -kLargest, kLargest); };
+  const auto at = kernel.find("at");
+  if (at == kernel.end()) {
+    for (const json& r : residuals) to.push_back(r.is_null() ? kMissing : bounded(r.get<double>()));
+    return to.size() == shapes;
+  }
+  if (at->size() != residuals.size() || shapes == 0) return false;
+  to.resize(shapes, kMissing);
+  for (std::size_t i = 0; i < residuals.size(); ++i) {
+    const std::int64_t place = whole((*at)[i], 0, static_cast<std::int64_t>(shapes) - 1);
+    to[static_cast<std::size_t>(place)] = bounded(residuals[i].get<double>() / kUnits);
+  }
+  return true;
 }
 
 ChoiceQuality quality_from(const json& from) {
@@ -257,10 +277,14 @@ bool FittedModel::useful() const {
 std::string FittedModel::text() const {
   json kernels = json::array();
   for (const auto& [config, kernel] : kernels_) {
-    json residuals = json::array();
-    for (const double r : kernel.residuals)
-      residuals.push_back(std::isnan(r) ? json() : json(std::round(r * 1e4) / 1e4));
+    json at = json::array(), residuals = json::array();
+    for (std::size_t i = 0; i < kernel.residuals.size(); ++i) {
+      if (std::isnan(kernel.residuals[i])) continue;
+      at.push_back(i);
+      residuals.push_back(std::llround(kernel.residuals[i] * kUnits));
+    }
     kernels.push_back({{"config", kiln::text(config)},
+                       {"at", std::move(at)},
                        {"residuals", std::move(residuals)},
                        {"predicted_ns", kernel.predicted_ns}});
   }
@@ -293,10 +317,9 @@ Result<FittedModel> FittedModel::parse(std::string_view text) {
       const auto config = parse_config(one.at("config").get<std::string>());
       if (!config) return tl::unexpected(config.error());
       Kernel kernel;
-      for (const json& r : one.at("residuals"))
-        kernel.residuals.push_back(r.is_null() ? kMissing
-                                               : std::clamp(r.get<double>(), -kLargest, kLargest));
-      if (kernel.residuals.size() != model.shapes_.size()) return wrong("residuals are missing");
+      if (!read_residuals(one, model.shapes_.size(), kernel.residuals))
+        return wrong("residuals are missing");
+      model.spelt_as_today_ = model.spelt_as_today_ && one.contains("at");
       kernel.predicted_ns = one.value("predicted_ns", -1.0);  // none in files of earlier versions
       model.kernels_.emplace(*config, std::move(kernel));
     }

@@ -45,9 +45,12 @@ class FittedModel {
                          const DeviceCaps& device);
   /// Errors: bad_input (not what text() writes).
   static Result<FittedModel> parse(std::string_view text);
-  /// JSON: shapes, and for each kernel log(measured / predicted) on each, null where it was not
-  /// timed; and what was predicted at the first shape where it was.
+  /// JSON: shapes, and for each kernel the places of those where it was timed, 10,000 times
+  /// log(measured / predicted) at each, and what was predicted at the first.
   std::string text() const;
+  /// Whether it was parsed from such a text, not from one of an earlier version, which also says
+  /// where kernels were not timed and takes twice as long to read.
+  bool spelt_as_today() const { return spelt_as_today_; }
   /// Whether today's analytic models predict what those did that it was fitted to, for a problem of
   /// its class on its device. Where not, its corrections mean nothing: fit() it again.
   bool is_current(const Gemm& like, const DeviceCaps& device) const;
@@ -101,6 +104,7 @@ class FittedModel {
 
   std::vector<Sizes> shapes_;
   std::map<Config, Kernel> kernels_;
+  bool spelt_as_today_ = true;
   std::vector<double> sums_;  // of all kernels' residuals, of each shape
   std::vector<int> counts_;   // of them
   double mean_ = 0;           // residual of all kernels
