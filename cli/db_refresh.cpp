@@ -17,9 +17,10 @@ const Manual kRefreshManual{
     "  Renders every winner again. Same tokens: nothing to do. Other tokens that compile to the\n"
     "  same machine code: stored again under today's templates. Winners that were raced again\n"
     "  under today's templates replace those of before. What is left must be raced again on its\n"
-    "  device (kiln tune) and makes the exit code 1. Models that were fitted to other analytic\n"
-    "  models than today's are fitted again to the measurements in the file. Compiles with NVRTC,\n"
-    "  Clang or hipRTC; needs no device and runs no kernel. --check writes nothing.",
+    "  device (kiln tune --force: as it is, it goes on running and counts as tuned) and makes the\n"
+    "  exit code 1. Models that were fitted to other analytic models than today's are fitted again\n"
+    "  to the measurements in the file. Compiles with NVRTC, Clang or hipRTC; needs no device and\n"
+    "  runs no kernel. --check writes nothing.",
     "  kiln db refresh --db llama.kiln\n  kiln db refresh --check --db db/h200.kiln --json"};
 
 Result<Outcome> refresh_database(const Session& session, const DatabaseOptions& database,
