@@ -18,7 +18,8 @@ const Manual kRefreshManual{
     "  same machine code: stored again under today's templates. Winners that were raced again\n"
     "  under today's templates replace those of before. What is left must be raced again on its\n"
     "  device (kiln tune --force: as it is, it goes on running and counts as tuned) and makes the\n"
-    "  exit code 1. Models that were fitted to other analytic models than today's are fitted again\n"
+    "  exit code 1. Models that were fitted to other analytic models than today's are fitted "
+    "again\n"
     "  to the measurements in the file. Compiles with NVRTC, Clang or hipRTC; needs no device and\n"
     "  runs no kernel. --check writes nothing.",
     "  kiln db refresh --db llama.kiln\n  kiln db refresh --check --db db/h200.kiln --json"};

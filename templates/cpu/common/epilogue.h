@@ -373,8 +373,8 @@ KILN_INLINE void put(const Output& out, T* to, Vec<T, L> v, int columns) {
 }
 //% end
 //% if integer_d
-/// alpha, beta·C and the rest of accumulators of one row, in 32 bits that wrap: exact where the result
-/// fits them.
+/// alpha, beta·C and the rest of accumulators of one row, in 32 bits that wrap: exact where the
+/// result fits them.
 template <int L>
 KILN_INLINE Vec<i32, L> finished_whole(const Output& out, Vec<i32, L> sum, i64 row, i64 column,
                                        int columns) {
