@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "fuzz/entry.h"
+#include "support/paths.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -40,9 +41,13 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+fs::path corpus_folder() {
+  return fs::path(kiln::test::source_dir()) / "tests/fuzz/corpus" / kFuzzEntry.corpus;
+}
+
 std::vector<std::string> corpus() {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(kFuzzEntry.corpus)) paths.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(corpus_folder())) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> inputs;
   for (const auto& path : paths) inputs.push_back(read(path));
@@ -135,7 +140,7 @@ TEST(Fuzz, KeptInputs) {
     return attempt(read(settings.input));
   }
   const auto inputs = corpus();
-  ASSERT_FALSE(inputs.empty()) << kFuzzEntry.corpus;
+  ASSERT_FALSE(inputs.empty()) << corpus_folder();
   attempt("");
   for (const auto& input : inputs) attempt(input);
 }
@@ -143,7 +148,7 @@ TEST(Fuzz, KeptInputs) {
 TEST(Fuzz, SeededMutations) {
   if (!settings.input.empty()) return;
   const auto inputs = corpus();
-  ASSERT_FALSE(inputs.empty()) << kFuzzEntry.corpus;
+  ASSERT_FALSE(inputs.empty()) << corpus_folder();
   std::mt19937_64 random(settings.seed);
   Attempt attempt;
   if (settings.seconds == 0) {

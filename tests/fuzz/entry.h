@@ -5,7 +5,7 @@ namespace kiln::test {
 
 struct FuzzEntry {
   const char* name;
-  const char* corpus;  // the folder of its kept inputs
+  const char* corpus;  // its kept inputs: a folder of fuzz/corpus
   int mutations;       // of each kept input, where no time is given
 };
 extern const FuzzEntry kFuzzEntry;

@@ -21,7 +21,7 @@ foreach(entry IN LISTS entries)
   add_dependencies(fuzz_drivers ${name})
   target_link_libraries(${name} PRIVATE kiln_test_support)
   target_compile_definitions(${name} PRIVATE KILN_FUZZ_NAME="${name}"
-    KILN_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${corpus}" KILN_MUTATIONS=${mutations})
+    KILN_CORPUS="${corpus}" KILN_MUTATIONS=${mutations})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS fuzz)
   if(KILN_FUZZERS AND CMAKE_CXX_COMPILER_ID MATCHES Clang)

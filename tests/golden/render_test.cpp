@@ -18,6 +18,7 @@
 #include "generator/render/embedded.h"
 #include "generator/space/family.h"
 #include "support/golden.h"
+#include "support/paths.h"
 #include "support/sections.h"
 
 namespace kiln::render_test {
@@ -736,7 +737,7 @@ TEST(Goldens, KeepASectionOnce) {
 TEST(Goldens, HaveNoLeftovers) {
   const auto wanted = all_kept();
   for (const auto& entry :
-       std::filesystem::directory_iterator(KILN_SOURCE_DIR "/tests/golden/kept"))
+       std::filesystem::directory_iterator(test::source_dir() + "/tests/golden/kept"))
     EXPECT_TRUE(wanted.count(entry.path().filename().string())) << entry.path();
 }
 

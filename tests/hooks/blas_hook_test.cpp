@@ -22,6 +22,7 @@
 #include "support/child.h"
 #include "support/eventually.h"
 #include "support/few.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace kiln::blas_hook_test {
@@ -114,9 +115,10 @@ TEST(HookOnce, WhatCouldNotBeMadeIsMadeByTheNextCall) {
 class BlasHook : public ::testing::Test {
  protected:
   Ran run(const std::string& what, const std::string& more = "") {
-    const std::string command = fmt::format(
-        "KILN_DB={} KILN_DB_PATH= KILN_BLAS={} LD_PRELOAD={} {} {} '{}' 2>&1",
-        (dir_ / "kiln.db").string(), KILN_FAKE_BLAS, KILN_BLAS_HOOK, more, KILN_BLAS_CALLER, what);
+    const std::string command =
+        fmt::format("KILN_DB={} KILN_DB_PATH= KILN_BLAS={} LD_PRELOAD={} {} {} '{}' 2>&1",
+                    (dir_ / "kiln.db").string(), test::fake_blas_path(), test::blas_hook_path(),
+                    more, test::blas_caller_path(), what);
     Ran ran;
     std::FILE* const pipe = ::popen(command.c_str(), "r");
     std::array<char, 4096> buffer;

@@ -6,12 +6,15 @@
 #include <cstdlib>
 #include <string>
 
+#include "support/paths.h"
+
 namespace kiln::cublas_hook_test {
 
 TEST(CublasHook, PassesEveryCallOnAsItWasMade) {
   const std::string command =
-      "KILN_DB=:memory: KILN_DB_PATH= KILN_CUBLAS=" KILN_FAKE_CUBLAS
-      " KILN_CUBLASLT=" KILN_FAKE_CUBLAS " LD_PRELOAD=" KILN_CUBLAS_HOOK " " KILN_CUBLAS_CALLER;
+      "KILN_DB=:memory: KILN_DB_PATH= KILN_CUBLAS=" + test::fake_cublas_path() +
+      " KILN_CUBLASLT=" + test::fake_cublas_path() + " LD_PRELOAD=" + test::cublas_hook_path() +
+      " " + test::cublas_caller_path();
   std::string output;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
   char buffer[4096];
@@ -23,7 +26,8 @@ TEST(CublasHook, PassesEveryCallOnAsItWasMade) {
 TEST(CublasHook, ALibraryThatIsNotThereIsNamed) {
   const std::string command =
       "KILN_DB=:memory: KILN_CUBLAS=/no/such/library.so "
-      "LD_LIBRARY_PATH= LD_PRELOAD=" KILN_CUBLAS_HOOK " " KILN_CUBLAS_CALLER;
+      "LD_LIBRARY_PATH= LD_PRELOAD=" +
+      test::cublas_hook_path() + " " + test::cublas_caller_path();
   std::string output;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
   char buffer[4096];

@@ -21,6 +21,7 @@
 #include "soak/mutate.h"
 #include "soak/soak.h"
 #include "support/fake_bench.h"
+#include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -215,7 +216,7 @@ class Databases {
     SQLite::Database(sound.string(), SQLite::OPEN_READWRITE).exec("PRAGMA journal_mode = DELETE");
     sound_ = read(sound);
     constexpr std::size_t kHeaderPages = 48 * 4096;
-    shipped_ = read(fs::path(KILN_SOURCE_DIR) / "db/h200.kiln").substr(0, kHeaderPages);
+    shipped_ = read(fs::path(test::source_dir()) / "db/h200.kiln").substr(0, kHeaderPages);
     if (sound_.empty() || shipped_.empty()) throw std::runtime_error("no databases to change");
   }
 

@@ -18,9 +18,10 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
 #include "runtime/gpu/device.h"
+#include "support/paths.h"
 #include "tuner/verify/verify.h"
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 namespace kiln::test {
 
@@ -28,11 +29,11 @@ namespace kiln::test {
 /// worker finds both fakes through the environment.
 struct FakeRuntime {
   FakeRuntime() {
-    setenv("KILN_CLANG", KILN_FAKE_CLANG, 1);
-    setenv("KILN_REAL_CLANG", KILN_REAL_CLANG, 1);
-    setenv("KILN_FAKE_CLANG_KEPT", KILN_FAKE_CLANG_KEPT, 1);
-    setenv("LD_LIBRARY_PATH", std::filesystem::path(KILN_FAKE_HIP).parent_path().c_str(), 1);
-    void* object = dlopen(KILN_FAKE_HIP, RTLD_NOW | RTLD_LOCAL);
+    setenv("KILN_CLANG", fake_clang_path().c_str(), 1);
+    setenv("KILN_REAL_CLANG", real_clang_path().c_str(), 1);
+    setenv("KILN_FAKE_CLANG_KEPT", fake_clang_kept_path().c_str(), 1);
+    setenv("LD_LIBRARY_PATH", std::filesystem::path(fake_hip_path()).parent_path().c_str(), 1);
+    void* object = dlopen(fake_hip_path().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (object == nullptr) std::abort();
     const auto load = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(object, name));

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/paths.h"
+
 namespace kiln::test {
 
 /// First line at which two texts part, with both versions of it; empty when they are equal.
@@ -32,7 +34,7 @@ inline std::string first_difference(const std::string& wanted, const std::string
 
 /// Compares `text` with `tests/golden/kept/<name>`.
 inline testing::AssertionResult matches_golden(std::string_view name, const std::string& text) {
-  const auto path = std::filesystem::path(KILN_SOURCE_DIR) / "tests/golden/kept" / name;
+  const auto path = std::filesystem::path(source_dir()) / "tests/golden/kept" / name;
   const char* accept = std::getenv("KILN_ACCEPT");
   if (accept != nullptr && std::string_view(accept) == "1") {
     std::filesystem::create_directories(path.parent_path());

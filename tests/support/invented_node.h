@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "support/kiln_command.h"
+#include "support/paths.h"
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 namespace kiln::test {
 
@@ -27,10 +28,10 @@ struct InventedNode : KilnCommand {
   /// `cards`: which of the fake's cards each of the node's is.
   explicit InventedNode(const std::string& cards = "0,0,0,0") {
     environment["KILN_FAKE_HIP_CARDS"] = cards;
-    environment["KILN_CLANG"] = KILN_FAKE_CLANG;
-    environment["KILN_REAL_CLANG"] = KILN_REAL_CLANG;
-    environment["KILN_FAKE_CLANG_KEPT"] = KILN_FAKE_CLANG_KEPT;
-    environment["LD_LIBRARY_PATH"] = std::filesystem::path(KILN_FAKE_HIP).parent_path().string();
+    environment["KILN_CLANG"] = fake_clang_path();
+    environment["KILN_REAL_CLANG"] = real_clang_path();
+    environment["KILN_FAKE_CLANG_KEPT"] = fake_clang_kept_path();
+    environment["LD_LIBRARY_PATH"] = std::filesystem::path(fake_hip_path()).parent_path().string();
     environment["KILN_LOCK_DIR"] = folder.path().string();
   }
 
@@ -75,7 +76,7 @@ inline std::vector<pid_t> tuning_into(const std::string& out) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::string line = KilnCommand::read(entry.path() / "cmdline");
     std::replace(line.begin(), line.end(), '\0', ' ');
-    if (line.starts_with(KILN_BINARY_DIR "/bin/kiln tune ") &&
+    if (line.starts_with(build_dir() + "/bin/kiln tune ") &&
         line.find(' ' + out + ' ') != std::string::npos)
       found.push_back(std::stoi(name));
   }

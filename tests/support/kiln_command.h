@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace kiln::test {
@@ -39,7 +40,7 @@ class KilnCommand {
     std::string line = "env -u KILN_DB_PATH";
     for (const auto& [name, value] : environment) line += ' ' + quoted(name + '=' + value);
     for (const std::string& word : launcher) line += ' ' + quoted(word);
-    line += ' ' + quoted(KILN_BINARY_DIR "/bin/kiln");
+    line += ' ' + quoted(build_dir() + "/bin/kiln");
     for (const std::string& argument : arguments) line += ' ' + quoted(argument);
     const std::filesystem::path out = folder / "stdout", err = folder / "stderr";
     line += " >" + quoted(out.string()) + " 2>" + quoted(err.string()) + " </dev/null";

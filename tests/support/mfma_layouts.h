@@ -13,11 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace kiln::test {
 
 /// Files of the archive by name.
 inline std::map<std::string, std::string> mfma_layout_files() {
-  std::ifstream file(std::string(KILN_SOURCE_DIR) + "/data/mfma_layouts.tar.zst", std::ios::binary);
+  std::ifstream file(source_dir() + "/data/mfma_layouts.tar.zst", std::ios::binary);
   const std::string packed{std::istreambuf_iterator<char>(file), {}};
   std::string tar(8 << 20, '\0');
   const std::size_t size = ZSTD_decompress(tar.data(), tar.size(), packed.data(), packed.size());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "generator/render/code_key.h"
+#include "support/paths.h"
 
 namespace kiln::test {
 namespace {
@@ -45,7 +46,7 @@ std::string one_line(std::string text) {
 class File {
  public:
   explicit File(const std::string& name)
-      : path_(fs::path(KILN_SOURCE_DIR) / "tests/proofs" / (name + ".txt")) {
+      : path_(fs::path(source_dir()) / "tests/proofs" / (name + ".txt")) {
     std::ifstream in(path_);
     for (std::string line; std::getline(in, line);)
       if (line.size() >= 16)
@@ -110,7 +111,7 @@ std::string hash_of(std::vector<const char*> names) {
   names.insert(names.end(), std::begin(kVerification), std::end(kVerification));
   std::vector<fs::path> files;
   for (const char* name : names) {
-    const fs::path path = fs::path(KILN_SOURCE_DIR) / name;
+    const fs::path path = fs::path(source_dir()) / name;
     if (!fs::is_directory(path)) {
       files.push_back(path);
       continue;

@@ -9,6 +9,7 @@
 
 #include "support/child.h"
 #include "support/kiln_command.h"
+#include "support/paths.h"
 
 namespace kiln::cli_interrupt_test {
 
@@ -30,7 +31,7 @@ pid_t start(const KilnCommand& kiln, const std::vector<std::string>& arguments) 
           ::open((kiln.folder / file).c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
       if (::dup2(opened, fd) < 0) return false;
     }
-    std::string program = KILN_BINARY_DIR "/bin/kiln";
+    std::string program = test::build_dir() + "/bin/kiln";
     std::vector<char*> words{program.data()};
     for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);

@@ -7,6 +7,7 @@
 #include "generator/space/space.h"
 #include "kiln/engine.hpp"
 #include "support/kiln_command.h"
+#include "support/paths.h"
 
 namespace kiln::cli_test {
 
@@ -42,7 +43,7 @@ TEST(Cli, PrintsItsVersionAsJson) {
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows[0]["version"], std::string(version()));
     EXPECT_EQ(rows[0]["schema_version"], schema_version());
-    EXPECT_EQ(rows[0]["worker"], KILN_BINARY_DIR "/bin/kiln-worker");
+    EXPECT_EQ(rows[0]["worker"], test::build_dir() + "/bin/kiln-worker");
     EXPECT_EQ(rows[0]["database"], kiln.environment["KILN_DB"]);
 #ifdef KILN_HAS_LLVM
     EXPECT_THAT(rows[0]["compiler"].get<std::string>(), HasSubstr("clang version"));

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace kiln::clocks_in_tests_test {
 
 namespace fs = std::filesystem;
@@ -65,7 +67,7 @@ std::vector<std::string> unexplained(const fs::path& path) {
 }
 
 TEST(ClocksInTests, SayWhyTheyCannotFailOnASlowMachine) {
-  const fs::path root = KILN_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   for (const char* folder : {"tests", "python/tests"})
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;

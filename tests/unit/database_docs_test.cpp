@@ -9,6 +9,7 @@
 
 #include "cache/schema.h"
 #include "support/fenced.h"
+#include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -21,13 +22,13 @@ using testing::SizeIs;
 
 std::string document() {
   std::ostringstream text;
-  text << std::ifstream(KILN_SOURCE_DIR "/docs/database.md").rdbuf();
+  text << std::ifstream(test::source_dir() + "/docs/database.md").rdbuf();
   return text.str();
 }
 
 std::vector<std::string> queries() {
   std::vector<std::string> found;
-  for (const test::Fenced& block : test::fenced_blocks(KILN_SOURCE_DIR "/docs/database.md"))
+  for (const test::Fenced& block : test::fenced_blocks(test::source_dir() + "/docs/database.md"))
     if (block.language == "sql") found.push_back(block.text);
   return found;
 }

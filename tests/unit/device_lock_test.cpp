@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "support/child.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace kiln::device_lock_test {
@@ -148,9 +149,9 @@ TEST(DeviceLock, IsThatOfTheFileWithTheName) {
 TEST(LockName, IsTheDevicesAndNotTheSessions) {
   EXPECT_EQ(lock_name(Vendor::cpu, 0), "cpu");
   EXPECT_THAT(lock_name(Vendor::nvidia, 7), testing::StartsWith("cuda-"));
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
   // Found by its soname from now on.
-  ASSERT_NE(::dlopen(KILN_FAKE_HIP, RTLD_NOW | RTLD_LOCAL), nullptr);
+  ASSERT_NE(::dlopen(test::fake_hip_path().c_str(), RTLD_NOW | RTLD_LOCAL), nullptr);
   EXPECT_EQ(lock_name(Vendor::amd, 0), "hip-0000:0c:00.0");
 #endif
 }

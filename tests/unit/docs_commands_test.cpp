@@ -7,6 +7,7 @@
 
 #include "support/fenced.h"
 #include "support/kiln_command.h"
+#include "support/paths.h"
 
 namespace kiln::docs_commands_test {
 
@@ -15,8 +16,8 @@ using test::Fenced;
 using test::KilnCommand;
 
 std::vector<fs::path> documents() {
-  std::vector<fs::path> files{KILN_SOURCE_DIR "/README.md"};
-  for (const auto& entry : fs::recursive_directory_iterator(KILN_SOURCE_DIR "/docs"))
+  std::vector<fs::path> files{test::source_dir() + "/README.md"};
+  for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() + "/docs"))
     if (entry.path().extension() == ".md") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
@@ -24,7 +25,8 @@ std::vector<fs::path> documents() {
 
 /// A `kiln` in a hurry: every budget is a moment and a race has one thread count, one library and
 /// few samples, so that pages may name what people need.
-constexpr const char* kHurried = R"(#!/bin/bash
+std::string hurried() {
+  return R"(#!/bin/bash
 words=(); given=" "
 while (($#)); do
   words+=("$1"); given+="$1 "
@@ -36,8 +38,10 @@ case ${words[0]} in
   tune) add --budget 0.2 ;;
   bench | sweep) add --threads 1; add --samples 7; add --peers openblas ;;
 esac
-exec ")" KILN_BINARY_DIR R"(/bin/kiln" "${words[@]}"
+exec ")" +
+         test::build_dir() + R"(/bin/kiln" "${words[@]}"
 )";
+}
 
 void make_program(const fs::path& file, const std::string& text) {
   std::ofstream(file) << text;
@@ -50,7 +54,7 @@ TEST_P(Page, ItsCommandsRun) {
   const TempDir folder;
   fs::create_directories(folder / "bin");
   fs::create_directories(folder / "work");
-  make_program(folder / "bin/kiln", kHurried);
+  make_program(folder / "bin/kiln", hurried());
   std::string script = "set -eo pipefail\n";
   for (const Fenced& block : test::fenced_blocks(GetParam()))
     if (block.language == "sh" && block.not_run.empty())

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/paths.h"
+
 namespace kiln::docs_repeats_test {
 
 /// Without comment and alignment: words with a blank between.
@@ -21,7 +23,7 @@ std::string command_of(std::string_view line) {
 
 TEST(Guide, SaysEachThingOnce) {
   constexpr std::size_t kSentence = 40;  // shorter ones may be the same by chance
-  std::ifstream guide(KILN_SOURCE_DIR "/docs/guide.md");
+  std::ifstream guide(test::source_dir() + "/docs/guide.md");
   ASSERT_TRUE(guide);
   std::set<std::string> sentences, commands;
   bool fenced = false;

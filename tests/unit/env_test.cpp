@@ -19,6 +19,7 @@
 
 #include "support/child.h"
 #include "support/kiln_command.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace kiln::env_test {
@@ -55,7 +56,7 @@ std::string complaint(const std::string& name, const std::string& text) {
 }
 
 TEST(Env, NothingElseReadsTheEnvironment) {
-  const fs::path root = KILN_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   int files = 0;
   for (const auto folder : kFolders)
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
@@ -93,7 +94,7 @@ fs::path command_of_nobody(const fs::path& folder) {
   constexpr uid_t kNobody = 65534;
   if (::geteuid() != 0) return {};
   const fs::path file = folder / "kiln";
-  fs::copy_file(KILN_BINARY_DIR "/bin/kiln", file);
+  fs::copy_file(test::build_dir() + "/bin/kiln", file);
   if (::chown(file.c_str(), kNobody, kNobody) != 0 || ::chmod(file.c_str(), 04755) != 0) return {};
   fs::permissions(folder, fs::perms::all);
   return file;
@@ -113,7 +114,7 @@ TEST(Env, IsNotReadByAProgramWithMoreRightsThanItsUser) {
   const fs::path command = command_of_nobody(folder.path());
   if (command.empty()) GTEST_SKIP() << "only root can make a program of another user";
   const fs::path database = folder / "named.db";
-  EXPECT_THAT(said_of(KILN_BINARY_DIR "/bin/kiln", database, folder.path()),
+  EXPECT_THAT(said_of(test::build_dir() + "/bin/kiln", database, folder.path()),
               testing::HasSubstr(database.string()))
       << "the command does not say which database it took";
   fs::remove(database);

@@ -16,13 +16,14 @@
 #include "support/eventually.h"
 #include "support/few.h"
 #include "support/kernel_source.h"
+#include "support/paths.h"
 
 namespace kiln::exit_test {
 
 /// Objects with a destructor are registered with __cxa_atexit; a thread may read them later.
 TEST(Exit, DestroysNoTableOfTheLibrary) {
   const std::string command =
-      "nm -A -u " KILN_BINARY_DIR "/libkiln.a | grep -F __cxa_atexit; exit 0";
+      "nm -A -u " + test::build_dir() + "/libkiln.a | grep -F __cxa_atexit; exit 0";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), &::pclose);
   ASSERT_NE(pipe, nullptr);
   std::string found;

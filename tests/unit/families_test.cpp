@@ -18,12 +18,13 @@
 #include "support/compiled.h"
 #include "support/emulated.h"
 #include "support/family_samples.h"
+#include "support/paths.h"
 
 namespace kiln::families_test {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = KILN_SOURCE_DIR;
+const fs::path kRoot = test::source_dir();
 
 /// The file's text; empty when there is none.
 std::string text_of(const fs::path& file) {

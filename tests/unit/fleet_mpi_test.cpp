@@ -9,6 +9,7 @@
 #include "fleet/hand_out.h"
 #include "fleet/rank_message.h"
 #include "support/invented_node.h"
+#include "support/paths.h"
 
 namespace kiln::fleet_mpi_test {
 
@@ -76,7 +77,7 @@ TEST(FleetMessages, AnAnswerIsAPlaceOfTheList) {
 
 }  // namespace kiln::fleet_mpi_test
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 namespace kiln::fleet_mpi_test {
 
@@ -173,7 +174,7 @@ TEST(FleetMpi, WhatIsMissingIsNamed) {
   refused({"--mpi", "--shard", "1/2"}, 2, "excludes");
   node.environment["KILN_MPI"] = "/nowhere/libmpi.so";
   refused({"--mpi", "--device", "hip:0"}, 3, "none of /nowhere/libmpi.so could be opened");
-  node.environment["KILN_MPI"] = KILN_FAKE_HIP;
+  node.environment["KILN_MPI"] = test::fake_hip_path();
   refused({"--mpi", "--device", "hip:0"}, 3, "neither Open MPI nor of MPICH's family");
 }
 

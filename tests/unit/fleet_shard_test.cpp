@@ -4,7 +4,7 @@
 
 #include "support/invented_node.h"
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 namespace kiln::fleet_shard_test {
 

@@ -4,9 +4,10 @@
 #include <future>
 
 #include "support/invented_node.h"
+#include "support/paths.h"
 #include "support/slurm_cluster.h"
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 namespace kiln::fleet_slurm_test {
 
@@ -30,7 +31,7 @@ struct SlurmNode : InventedNode {
     std::ofstream(command) << fmt::format(
         "#!/bin/sh\nexport KILN_LOCK_DIR={0}/locks-$SLURM_ARRAY_TASK_ID\n"
         "mkdir -p \"$KILN_LOCK_DIR\"\nexec {1}/bin/kiln \"$@\"\n",
-        folder.path().string(), KILN_BINARY_DIR);
+        folder.path().string(), test::build_dir());
     std::filesystem::permissions(command, std::filesystem::perms::owner_all);
   }
   CommandResult run_array(const std::vector<std::string>& more = {}) const {

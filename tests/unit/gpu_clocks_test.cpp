@@ -11,6 +11,7 @@
 
 #include "bench/report.h"
 #include "support/kiln_command.h"
+#include "support/paths.h"
 
 namespace kiln::gpu_clocks_test {
 
@@ -24,7 +25,7 @@ const std::string kBoard = "0000:0c:00.0";
 
 std::unique_ptr<const Telemetry> board_with(const char* clocks) {
   setenv("KILN_FAKE_NVML_SM_MHZ", clocks, 1);
-  return Telemetry::open(kBoard, {KILN_FAKE_NVML});
+  return Telemetry::open(kBoard, {test::fake_nvml_path()});
 }
 
 /// Takes samples until `wanted` stand; returns how many were taken.
@@ -52,18 +53,18 @@ TEST(Telemetry, ReadsTheBoardAtAnAddress) {
 TEST(Telemetry, AnAbsentLibraryOrAnUnknownBoardIsNoError) {
   EXPECT_EQ(Telemetry::open(kBoard, {"libno-such-nvml.so.1"}), nullptr);
   EXPECT_EQ(Telemetry::open(kBoard, {"libc.so.6"}), nullptr) << "it has none of the functions";
-  EXPECT_EQ(Telemetry::open("0000:0d:00.0", {KILN_FAKE_NVML}), nullptr);
+  EXPECT_EQ(Telemetry::open("0000:0d:00.0", {test::fake_nvml_path()}), nullptr);
 }
 
 TEST(Telemetry, LeavesNothingOpen) {
-  const auto users =
-      reinterpret_cast<int (*)()>(dlsym(dlopen(KILN_FAKE_NVML, RTLD_NOW), "fake_nvml_users"));
+  const auto users = reinterpret_cast<int (*)()>(
+      dlsym(dlopen(test::fake_nvml_path().c_str(), RTLD_NOW), "fake_nvml_users"));
   ASSERT_NE(users, nullptr);
   {
     const auto board = board_with("1980");
     EXPECT_EQ(users(), 1);
   }
-  EXPECT_EQ(Telemetry::open("0000:0d:00.0", {KILN_FAKE_NVML}), nullptr);
+  EXPECT_EQ(Telemetry::open("0000:0d:00.0", {test::fake_nvml_path()}), nullptr);
   EXPECT_EQ(users(), 0);
 }
 
@@ -146,18 +147,18 @@ TEST(GpuRows, HaveConditionsWhereTheyAreKnown) {
   EXPECT_THAT(table({.rows = {row}}), HasSubstr("SM clock 1500 to 1980 MHz, median 1905; "));
 }
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 /// The command on the fake HIP device, with the fake NVML in sight where there is a script.
 test::CommandResult kiln_with(const std::string& clocks, std::vector<std::string> arguments) {
   test::KilnCommand kiln;
-  std::string folders = std::filesystem::path(KILN_FAKE_HIP).parent_path().string();
+  std::string folders = std::filesystem::path(test::fake_hip_path()).parent_path().string();
   if (!clocks.empty())
-    folders += ':' + std::filesystem::path(KILN_FAKE_NVML).parent_path().string();
+    folders += ':' + std::filesystem::path(test::fake_nvml_path()).parent_path().string();
   kiln.environment["LD_LIBRARY_PATH"] = folders;
-  kiln.environment["KILN_CLANG"] = KILN_FAKE_CLANG;
-  kiln.environment["KILN_REAL_CLANG"] = KILN_REAL_CLANG;
-  kiln.environment["KILN_FAKE_CLANG_KEPT"] = KILN_FAKE_CLANG_KEPT;
+  kiln.environment["KILN_CLANG"] = test::fake_clang_path();
+  kiln.environment["KILN_REAL_CLANG"] = test::real_clang_path();
+  kiln.environment["KILN_FAKE_CLANG_KEPT"] = test::fake_clang_kept_path();
   kiln.environment["KILN_FAKE_NVML_SM_MHZ"] = clocks;
   arguments.insert(arguments.end(),
                    {"--device", "hip:0", "--shape", "fp32 N N 16 16 16", "--json"});

@@ -29,7 +29,7 @@ namespace kiln::hip_runtime_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 using test::fake;
 

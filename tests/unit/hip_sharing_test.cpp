@@ -20,7 +20,7 @@
 #include "support/hip.h"
 #include "support/temp_dir.h"
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 namespace kiln::hip_sharing_test {
 

@@ -15,6 +15,7 @@
 #include "runtime/backend.h"
 #include "support/few.h"
 #include "support/hip.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 #include "tuner/verify/verify.h"
 
@@ -23,17 +24,18 @@ namespace kiln::invented_vendor_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-#ifdef KILN_FAKE_HIP
+#ifdef KILN_HAS_FAKE_HIP
 
 /// The runtime that stands in for acme's, found by its soname from now on; in the worker, which
 /// knows acme too, through the environment.
 struct Fake {
   Fake() {
-    setenv("KILN_CLANG", KILN_FAKE_CLANG, 1);
-    setenv("KILN_REAL_CLANG", KILN_REAL_CLANG, 1);
-    setenv("KILN_WORKER", KILN_ACME_WORKER, 1);
-    setenv("LD_LIBRARY_PATH", std::filesystem::path(KILN_FAKE_HIP).parent_path().c_str(), 1);
-    if (dlopen(KILN_FAKE_HIP, RTLD_NOW | RTLD_LOCAL) == nullptr) std::abort();
+    setenv("KILN_CLANG", test::fake_clang_path().c_str(), 1);
+    setenv("KILN_REAL_CLANG", test::real_clang_path().c_str(), 1);
+    setenv("KILN_WORKER", test::acme_worker_path().c_str(), 1);
+    setenv("LD_LIBRARY_PATH", std::filesystem::path(test::fake_hip_path()).parent_path().c_str(),
+           1);
+    if (dlopen(test::fake_hip_path().c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) std::abort();
   }
 };
 const Fake fake;
@@ -97,7 +99,7 @@ TEST(InventedDevice, IsTunedStoredAndRun) {
     const Verdict right = verified(*engine, other);
     EXPECT_TRUE(right) << shape << ": " << right.error().detail;
   }
-  setenv("KILN_WORKER", KILN_ACME_WORKER, 1);
+  setenv("KILN_WORKER", test::acme_worker_path().c_str(), 1);
 }
 
 TEST(InventedDevice, ARangeIsTunedWithOneWorkerAndServed) {

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace kiln::layering_test {
 
 namespace fs = std::filesystem;
@@ -61,7 +63,7 @@ bool is_source(const fs::path& path) {
 }
 
 std::vector<Include> all_includes() {
-  const fs::path root = KILN_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   std::vector<Include> all;
   for (const auto folder : kOrder) {
     const fs::path dir = folder == "kiln" ? root / "include/kiln" : root / folder;
@@ -130,7 +132,7 @@ TEST(Layering, AssemblyStaysInHeadersOfWrappers) {
   int headers = 0;
   for (const char* vendor : {"cuda", "hip"})
     for (const auto& entry :
-         fs::recursive_directory_iterator(fs::path(KILN_SOURCE_DIR) / "templates" / vendor)) {
+         fs::recursive_directory_iterator(fs::path(test::source_dir()) / "templates" / vendor)) {
       if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path());
       const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -177,7 +179,7 @@ TEST(Layering, PlantedViolationsAreSeen) {
 }
 
 TEST(Layering, QuotedFilesExist) {
-  const fs::path root = KILN_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   for (const auto& include : all_includes()) {
     if (!include.quoted) continue;
     const bool exists = fs::exists(root / include.target) ||

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace kiln::literal_sums_test {
 
 namespace fs = std::filesystem;
@@ -49,7 +51,7 @@ TEST(LiteralSums, AreFoundWhereACallReturnsAText) {
 }
 
 TEST(LiteralSums, AreInNoSource) {
-  const fs::path root = KILN_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   for (const char* folder : {"bench", "cache", "cli", "engine", "fleet", "generator", "hooks",
                              "include", "python/src", "runtime", "tuner"})
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {

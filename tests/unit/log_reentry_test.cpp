@@ -23,6 +23,7 @@
 #include "support/eventually.h"
 #include "support/few.h"
 #include "support/no_descriptors.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 
 namespace kiln::log_reentry_test {
@@ -157,7 +158,8 @@ TEST(LogReentry, EveryOtherLockIsQuiet) {
   static const std::regex lock(R"((?:lock_guard|unique_lock|scoped_lock)[^;(]*\((.*?)\);)");
   int found = 0;
   for (const char* folder : {"engine", "cache"})
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(KILN_SOURCE_DIR) / folder)) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(test::source_dir()) / folder)) {
       std::ifstream file(entry.path());
       for (std::string line; std::getline(file, line);) {
         std::smatch match;

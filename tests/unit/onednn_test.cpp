@@ -12,6 +12,7 @@
 #include "bench/peer.h"
 #include "bench/track.h"
 #include "support/kiln_command.h"
+#include "support/paths.h"
 #include "support/peer_check.h"
 #include "support/temp_dir.h"
 
@@ -63,7 +64,9 @@ std::string refusal(const std::string& file) {
 
 class FakeOnednn : public testing::Test {
  protected:
-  FakeOnednn() : library_(Library::open({KILN_FAKE_ONEDNN3})), set_(given(KILN_FAKE_ONEDNN3)) {}
+  FakeOnednn()
+      : library_(Library::open({test::fake_onednn3_path()})),
+        set_(given(test::fake_onednn3_path())) {}
   int live() const { return library_.symbol<int (*)()>("fake_onednn_live")(); }
   int threads() const { return library_.symbol<int (*)()>("fake_onednn_threads")(); }
   std::string complaint() const {
@@ -80,7 +83,8 @@ TEST_F(FakeOnednn, ItsPeersAreNamedByItsVersion) {
   EXPECT_EQ(set_.present[2]->name(), "onednn3_packed");
   for (const auto& peer : set_.present) {
     EXPECT_EQ(peer->version(), "oneDNN 3.99.1");
-    EXPECT_THAT(peer->note(), AllOf(HasSubstr("isa 0xe7, OpenMP"), EndsWith(KILN_FAKE_ONEDNN3)));
+    EXPECT_THAT(peer->note(),
+                AllOf(HasSubstr("isa 0xe7, OpenMP"), EndsWith(test::fake_onednn3_path())));
   }
 }
 
@@ -127,7 +131,7 @@ TEST_F(FakeOnednn, TwoVersionsRaceSideBySide) {
   PeerSet set;
   load_onednn(set);
   const std::size_t installed = set.present.size();
-  const Variable variable("KILN_PEERS", KILN_FAKE_ONEDNN3);
+  const Variable variable("KILN_PEERS", test::fake_onednn3_path());
   load_given_peers(set);
   ASSERT_EQ(set.present.size(), installed + 3);
   // In turn on one OpenMP or two: each sets its own threads at every call.
@@ -139,7 +143,7 @@ TEST_F(FakeOnednn, TwoVersionsRaceSideBySide) {
 }
 
 TEST(GivenPeers, ASymbolThatIsMissingIsNamed) {
-  EXPECT_THAT(refusal(KILN_FAKE_ONEDNN3_BROKEN),
+  EXPECT_THAT(refusal(test::fake_onednn3_broken_path()),
               EndsWith("it lacks dnnl_matmul_primitive_desc_create"));
 }
 
@@ -147,7 +151,7 @@ TEST(GivenPeers, VersionsAndRuntimesThatAreNotKnownAreNamed) {
   // A file of its own, for a library that was bound is not asked again.
   const TempDir dir;
   const std::string file = (dir / "libdnnl.so.4").string();
-  std::filesystem::copy_file(KILN_FAKE_ONEDNN3, file);
+  std::filesystem::copy_file(test::fake_onednn3_path(), file);
   {
     const Variable version("FAKE_ONEDNN_VERSION", "4.0.0");
     EXPECT_THAT(refusal(file), HasSubstr("oneDNN 4: kiln knows 2 and 3"));
@@ -166,7 +170,7 @@ TEST(GivenPeers, VersionsAndRuntimesThatAreNotKnownAreNamed) {
 TEST(GivenPeers, AoclIsInitialisedWithoutTheVariableOfBlis) {
   // The value that makes BLIS 0.9 choose AVX-512 would end this process.
   const Variable variable("BLIS_ARCH_TYPE", "0");
-  const PeerSet set = given(KILN_FAKE_AOCL);
+  const PeerSet set = given(test::fake_aocl_path());
   ASSERT_EQ(set.present.size(), 1u);
   EXPECT_EQ(set.present[0]->name(), "blis-mt");
   EXPECT_EQ(set.present[0]->version(), "AOCL-BLAS 5.9.1");
@@ -178,7 +182,7 @@ TEST(GivenPeers, AoclIsInitialisedWithoutTheVariableOfBlis) {
 
 TEST(GivenPeers, IntegersOf64BitsAreRefused) {
   const Variable bits("FAKE_AOCL_INTEGER_BITS", "64");
-  EXPECT_THAT(refusal(KILN_FAKE_AOCL), HasSubstr("integers of 64 bits"));
+  EXPECT_THAT(refusal(test::fake_aocl_path()), HasSubstr("integers of 64 bits"));
 }
 
 TEST(GivenPeers, AreNamedByTheirFiles) {
@@ -221,7 +225,7 @@ TEST(GivenPeers, TheReasonOfTheRightVersionIsTold) {
 
 TEST(GivenPeers, VersionsStandInEveryReport) {
   KilnCommand kiln;
-  kiln.environment["KILN_PEERS"] = KILN_FAKE_ONEDNN3;
+  kiln.environment["KILN_PEERS"] = test::fake_onednn3_path();
   const std::string csv = (kiln.folder / "r.csv").string(), svg = (kiln.folder / "r.svg").string();
   const auto race = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"bench",

@@ -21,6 +21,7 @@
 #include "runtime/compiler.h"
 #include "support/hip.h"
 #include "support/opened_engine.h"
+#include "support/paths.h"
 #include "support/stored.h"
 
 namespace kiln::seal_test {
@@ -328,7 +329,7 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
 /// A writable copy of the shipped database, without the runs that measured it.
 std::filesystem::path shipped_copy(const TempDir& dir) {
   const auto file = dir / "h200.kiln";
-  std::filesystem::copy_file(std::filesystem::path(KILN_SOURCE_DIR) / "db/h200.kiln", file);
+  std::filesystem::copy_file(std::filesystem::path(test::source_dir()) / "db/h200.kiln", file);
   std::filesystem::permissions(file, std::filesystem::perms{0600});
   return file;
 }

@@ -15,6 +15,7 @@
 #include "engine/stored_kernels.h"
 #include "generator/problem/spelling.h"
 #include "generator/render/render.h"
+#include "support/paths.h"
 #include "support/temp_dir.h"
 #include "tuner/search/class_list.h"
 
@@ -31,7 +32,7 @@ constexpr std::uintmax_t kMostBytes = 25'000'000;
 /// code would not be trusted.
 std::filesystem::path copied(const TempDir& dir, const char* name) {
   const auto file = dir / "shipped.kiln";
-  std::filesystem::copy_file(std::filesystem::path(KILN_SOURCE_DIR) / name, file);
+  std::filesystem::copy_file(std::filesystem::path(test::source_dir()) / name, file);
   std::filesystem::permissions(file, std::filesystem::perms{0600});
   return file;
 }
@@ -74,7 +75,7 @@ TEST(ShippedDatabase, CodeTakesAFractionOfItsSize) {
   for (const auto& [file, source, code] :
        {Smaller{"db/h200.kiln", 20, 6}, Smaller{"db/h100.kiln", 20, 6},
         Smaller{"db/x86-64.kiln", 0, 6}}) {
-    SQLite::Database db(std::string(KILN_SOURCE_DIR) + "/" + file, SQLite::OPEN_READONLY);
+    SQLite::Database db(test::source_dir() + "/" + file, SQLite::OPEN_READONLY);
     const auto ratio = [&](const std::string& rows) {
       return db.execAndGet("SELECT 1.0 * sum(bytes) / sum(length(data)) FROM " + rows).getDouble();
     };

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "support/json_schema.h"
+#include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -54,7 +55,7 @@ std::unique_ptr<Store> every_kind() {
 }
 
 TEST(T4, WhatIsWrittenKeepsToTheSchema) {
-  std::ifstream file(KILN_SOURCE_DIR "/data/t4/results.schema.json");
+  std::ifstream file(test::source_dir() + "/data/t4/results.schema.json");
   const auto schema = nlohmann::json::parse(file);
   for (const auto& rows : {rows_of(*every_kind()), std::vector<StoredMeasurement>{}}) {
     const auto written = nlohmann::json::parse(t4_of(rows));

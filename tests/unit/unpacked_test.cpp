@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "cache/codec.h"
+#include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -85,7 +86,7 @@ TEST(Unpacked, RowsThatNothingNamesAreChecked) {
 TEST(Unpacked, WhatKilnWritesIsFarFromTheLimit) {
   TempDir dir;
   for (const char* name : {"h100.kiln", "h200.kiln", "x86-64.kiln"}) {
-    SQLite::Database db(std::string(KILN_SOURCE_DIR "/db/") + name, SQLite::OPEN_READONLY);
+    SQLite::Database db(test::source_dir() + "/db/" + name, SQLite::OPEN_READONLY);
     EXPECT_THAT(rows_beyond_limit(db), IsEmpty()) << name;
   }
   const std::vector<std::byte> zeros(1 << 20);
