@@ -63,7 +63,8 @@ TEST_P(Page, ItsCommandsRun) {
   const std::string said = (folder / "said").string();
   const std::string run =
       "cd " + (folder / "work").string() + " && env -i HOME=" + (folder / "work").string() +
-      " PATH=" + (folder / "bin").string() + ":/usr/local/bin:/usr/bin:/bin bash " +
+      " PATH=" + (folder / "bin").string() +
+      ":/usr/local/bin:/usr/bin:/bin KILN_LOCK_DIR=" + folder.path().string() + " bash " +
       (folder / "script").string() + " >" + said + " 2>&1 </dev/null";
   EXPECT_EQ(std::system(run.c_str()), 0) << GetParam() << "\n" << KilnCommand::read(said);
 }
