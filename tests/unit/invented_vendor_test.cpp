@@ -32,6 +32,7 @@ struct Fake {
   Fake() {
     setenv("KILN_CLANG", test::fake_clang_path().c_str(), 1);
     setenv("KILN_REAL_CLANG", test::real_clang_path().c_str(), 1);
+    setenv("KILN_FAKE_CLANG_KEPT", test::fake_clang_kept_path().c_str(), 1);
     setenv("KILN_WORKER", test::acme_worker_path().c_str(), 1);
     setenv("LD_LIBRARY_PATH", std::filesystem::path(test::fake_hip_path()).parent_path().c_str(),
            1);
