@@ -146,7 +146,7 @@ TEST(ShippedDatabase, HasAWinnerForEveryProductOfTheSuiteInAllNumerics) {
   auto store = Store::open({.database = {}, .shipped = {copied(dir, "db/h200.kiln")}});
   ASSERT_TRUE(store) << store.error().message;
   BestKey key = store.value()->list().value().front().key;
-  std::ifstream suite(std::filesystem::path(KILN_SOURCE_DIR) / "bench/shapes/gpu.txt");
+  std::ifstream suite(std::filesystem::path(test::source_dir()) / "bench/shapes/gpu.txt");
   int products = 0;
   for (std::string line; std::getline(suite, line);) {
     if (line.empty() || line.front() == '#') continue;
