@@ -96,8 +96,8 @@ struct Pass {
   bool first, last;
 };
 
-/// alpha, beta·C and the rest of accumulators of one row, in 32 bits that wrap: exact where the result
-/// fits them.
+/// alpha, beta·C and the rest of accumulators of one row, in 32 bits that wrap: exact where the
+/// result fits them.
 template <int L>
 KILN_INLINE Vec<i32, L> finished_whole(const Output& out, Vec<i32, L> sum, i64 row, i64 column,
                                        int columns) {
