@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,12 @@ class Compiler {
   virtual ~Compiler() = default;
   /// Errors: compiler, with the diagnostics.
   virtual Result<Binary> compile(const Source& source) = 0;
+  /// The same, but where `stop` is requested before it is done and the compiler can be left behind,
+  /// it returns at once. Errors: compiler, then too.
+  virtual Result<Binary> compile_unless(const std::stop_token& stop, const Source& source) {
+    static_cast<void>(stop);
+    return compile(source);
+  }
   /// The same, as assembly text.
   virtual Result<std::string> assembly(const Source& source) = 0;
   /// "clang 22.1.8 …": part of every binary's key and every record's validators.

@@ -117,8 +117,9 @@ class CompileClient final : public Compiler {
     shared_ = std::move(*started);
     return {};
   }
-  Result<Binary> compile(const Source& source) override {
-    const auto answer = ask(request_of(kImage, source), source, kTextsOfImage);
+  Result<Binary> compile(const Source& source) override { return compile_unless({}, source); }
+  Result<Binary> compile_unless(const std::stop_token& stop, const Source& source) override {
+    const auto answer = ask(request_of(kImage, source), source, kTextsOfImage, stop);
     if (!answer) return tl::unexpected(answer.error());
     if (answer->at(0) != kMade) return tl::unexpected(error_in(*answer));
     return binary_in(*answer);
@@ -179,8 +180,19 @@ class CompileClient final : public Compiler {
     return std::move(pair->ours);
   }
 
+  /// Waits for an answer, or the end of the server; false: `stop` came first.
+  static bool answered(int socket, const std::stop_token& stop) {
+    if (!stop.stop_possible()) return true;
+    constexpr int kAskedMs = 20;
+    pollfd waiting{socket, POLLIN, 0};
+    while (!stop.stop_requested())
+      if (::poll(&waiting, 1, kAskedMs) > 0) return true;
+    return false;
+  }
+
   /// The answer, of `texts` texts where something was made. Errors: compiler, device.
-  Result<Texts> ask(const Texts& request, const Source& source, std::size_t texts) {
+  Result<Texts> ask(const Texts& request, const Source& source, std::size_t texts,
+                    const std::stop_token& stop = {}) {
     count_work(Work::clang);
     // Where a server ends, only the one compile that ends another one by itself is to blame.
     for (const bool alone : {false, true}) {
@@ -188,9 +200,15 @@ class CompileClient final : public Compiler {
       if (!server) return tl::unexpected(server.error());
       const auto connection = connect(**server);
       if (!connection) return tl::unexpected(connection.error());
-      if (send_frame(connection->get(), views_of(request)))
+      if (send_frame(connection->get(), views_of(request))) {
+        if (!answered(connection->get(), stop)) {
+          // It ends with its last client, and the compile with it.
+          forget(*server);
+          return fail(ErrorCode::compiler, fmt::format("{}: stopped", source.file_name));
+        }
         if (auto answer = receive_frame(connection->get()); answer && is_whole(*answer, texts))
           return std::move(*answer);
+      }
       if (!alone) forget(*server);
     }
     return fail(ErrorCode::compiler,

@@ -10,6 +10,7 @@
 
 #include "runtime/exit_gate.h"
 #include "runtime/gpu/shared_library.h"
+#include "runtime/left_behind.h"
 #include "runtime/work_counts.h"
 
 namespace kiln {
@@ -164,6 +165,10 @@ class NvrtcCompiler final : public Compiler {
     const auto* bytes = reinterpret_cast<const std::byte*>(image.data());
     binary.image.assign(bytes, bytes + image.size());
     return binary;
+  }
+
+  Result<Binary> compile_unless(const std::stop_token& stop, const Source& source) override {
+    return compile_or_leave(*this, stop, source);
   }
 
   Result<std::string> assembly(const Source& source) override {

@@ -11,8 +11,9 @@ class ClangCompiler : public Compiler {
  public:
   explicit ClangCompiler(Compiler* clang) : clang_(clang) {}
 
-  Result<Binary> compile(const Source& source) override {
-    auto binary = clang_->compile(source);
+  Result<Binary> compile(const Source& source) override { return compile_unless({}, source); }
+  Result<Binary> compile_unless(const std::stop_token& stop, const Source& source) override {
+    auto binary = clang_->compile_unless(stop, source);
     if (!binary) return binary;
     const auto object = read_code_object(binary->image);
     if (!object) return tl::unexpected(object.error());

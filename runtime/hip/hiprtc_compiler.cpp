@@ -14,6 +14,7 @@
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
 #include "runtime/hip/hiprtc.h"
+#include "runtime/left_behind.h"
 #include "runtime/work_counts.h"
 
 namespace kiln::hip {
@@ -110,6 +111,10 @@ class HiprtcCompiler : public Compiler {
     if (!object) return tl::unexpected(object.error());
     binary.resources = report_of(*object);
     return binary;
+  }
+
+  Result<Binary> compile_unless(const std::stop_token& stop, const Source& source) override {
+    return compile_or_leave(*this, stop, source);
   }
 
   Result<std::string> assembly(const Source& source) override {

@@ -26,10 +26,11 @@ class WorkerScript {
     ::chmod(path().c_str(), 0755);
   }
   std::filesystem::path path() const { return dir_ / "worker"; }
-  void kill() const {
+  void kill() const { send(SIGKILL); }
+  void send(int signal) const {
     pid_t group = 0;
     std::ifstream(dir_ / "group") >> group;
-    if (group > 1) ::kill(-group, SIGKILL);
+    if (group > 1) ::kill(-group, signal);
   }
 
  private:

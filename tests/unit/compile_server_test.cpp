@@ -68,6 +68,24 @@ TEST(CompileServer, IsStartedAgainWhenItWasKilled) {
   EXPECT_TRUE(makes(*compiler, 3));
 }
 
+/// A server that does not answer, as one on a machine that is too busy.
+TEST(CompileServer, IsLeftBehindByACompileThatIsStopped) {
+  const test::WorkerScript script;
+  const auto compiler = opened(script.path());
+  script.send(SIGSTOP);
+  const Source source = test::kernel_source("", 1);
+  std::string said;
+  std::jthread waiting([&](const std::stop_token& stop) {
+    const auto binary = compiler->compile_unless(stop, source);
+    said = binary ? "compiled" : binary.error().message;
+  });
+  waiting.request_stop();
+  waiting.join();
+  script.send(SIGCONT);
+  EXPECT_THAT(said, HasSubstr("stopped"));
+  EXPECT_TRUE(makes(*compiler, 2)) << "by another one";
+}
+
 TEST(CompileServer, CostsTheCompileAloneWhereNoMemoryIsLeft) {
   int failed = 0;
   constexpr int kLeastKiB = 50'000, kMostKiB = 800'000, kStepKiB = 50'000;
