@@ -155,6 +155,7 @@ void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids
     row.bind(12, measured.timing().low_ns);
     row.bind(13, measured.timing().high_ns);
     row.bind(14, measured.timing().samples);
+    if (!measured.disturbed.empty()) row.bind(16, measured.disturbed);
   } else {
     bind_value(row, 15, to_value(measured.failure().kind));
     row.bind(16, measured.failure().detail);
@@ -235,6 +236,7 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
                         .samples = row.getColumn(7).getInt()};
     if (!(timing.median_ns > 0) || timing.samples < 0) return std::nullopt;
     measured.outcome = timing;
+    if (!row.getColumn(9).isNull()) measured.disturbed = printable(text_of(row.getColumn(9)));
   } else {
     Failure failure{.detail = printable(row.getColumn(9).getString())};  // a compiler's lines
     if (!from_value(row.getColumn(8).getString(), failure.kind)) return std::nullopt;

@@ -46,6 +46,24 @@ TEST(TimingOf, IntervalIsTheOneOfTheSignTest) {
   EXPECT_NEAR(high, 531, 1);
 }
 
+TEST(Disturbance, IsWhatTheGateRefusedOrAWideInterval) {
+  Samples samples{.ns = std::vector<double>(12, 100e3)};
+  EXPECT_EQ(disturbance(samples), "");
+  samples.dropped = 12;
+  EXPECT_EQ(disturbance(samples), "") << "as many stand";
+  samples.dropped = 13;
+  EXPECT_EQ(disturbance(samples), "the core was slow or shared beside 13 of 25 samples");
+  samples.gated = false;  // those that were refused are among them
+  samples.ns.assign(20, 100e3);
+  EXPECT_EQ(disturbance(samples), "the core was slow or shared beside 13 of 20 samples");
+  Samples wide{
+      .ns = {3838e3, 3900e3, 3950e3, 3990e3, 3993e3, 3993e3, 4100e3, 5000e3, 8003e3, 8100e3}};
+  EXPECT_EQ(disturbance(wide), "a call took 3900 to 8003 us in 10 samples");
+  wide.ns[8] = 5500e3;
+  EXPECT_EQ(disturbance(wide), "");
+  EXPECT_EQ(disturbance({}), "");
+}
+
 TEST(RotationSets, SmallIsHotLargeExceedsTheCacheTwiceWithinTheLimit) {
   DeviceCaps device;
   device.l2_bytes = 1 << 20;

@@ -1,5 +1,7 @@
 #include "tuner/measure/measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -164,6 +166,19 @@ Timing timing_of(std::vector<double> samples) {
   const std::size_t rank = interval_rank(n);
   const double median = 0.5 * (samples[(n - 1) / 2] + samples[n / 2]);
   return {median, samples[rank], samples[n - 1 - rank], static_cast<int>(n)};
+}
+
+std::string disturbance(const Samples& samples) {
+  constexpr double kSpread = 1.5;
+  const auto kept = static_cast<int>(samples.ns.size());
+  const int refused = samples.dropped, passed = samples.gated ? kept : kept - refused;
+  if (!samples.gated || refused > passed)
+    return fmt::format("the core was slow or shared beside {} of {} samples", refused,
+                       passed + refused);
+  const Timing timing = timing_of(samples.ns);
+  if (timing.high_ns <= kSpread * timing.low_ns) return {};
+  return fmt::format("a call took {:.4g} to {:.4g} us in {} samples", timing.low_ns / 1e3,
+                     timing.high_ns / 1e3, timing.samples);
 }
 
 Sampler::Sampler(Calls calls, MeasureOptions options)

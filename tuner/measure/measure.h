@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -94,6 +95,11 @@ struct Samples {
 /// Median and 95 % order-statistic interval; of fewer than 6 samples the interval is their range.
 /// Zero samples give a zero Timing.
 Timing timing_of(std::vector<double> samples);
+
+/// What speaks against samples: the gate refused more of them than it let pass, or the ends of
+/// their interval differ by half. Such a time is less of the kernel than of what else ran. Empty:
+/// nothing does.
+std::string disturbance(const Samples& samples);
 
 /// Times one contender in steps, so that screening can stop early.
 class Sampler {

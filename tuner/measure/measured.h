@@ -46,6 +46,8 @@ struct Measured {
   /// How much slower the machine was then than when the search began, by the time of a reference
   /// kernel that took turns with it: other guests come and go. 1 where nobody looked.
   double drift = 1;
+  /// What else ran when its time was taken, in words (disturbance()); empty: nothing that was seen.
+  std::string disturbed = {};
 
   bool ok() const { return std::holds_alternative<Timing>(outcome); }
   const Timing& timing() const { return std::get<Timing>(outcome); }
