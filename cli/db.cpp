@@ -33,7 +33,8 @@ constexpr Manual kList{
     "  of where they are.\n"
     "  searched says how many of the space's candidates were measured, and how much of the budget "
     "was\n"
-    "  spent; a later tune with a larger one continues from there.",
+    "  spent; a later tune with a larger one continues from there. disturbed: other programs ran\n"
+    "  while the kernel was timed; the next tune searches anew (kiln explain says more).",
     "  kiln db list\n"
     "  KILN_DB=llama.db kiln db list --json | jq -r '[.shape, .threads, .config] | @tsv'"};
 
@@ -113,7 +114,8 @@ Json record_json(const Record& record, const std::optional<StoredRoof>& roof) {
                 {"gflops", timing.median_ns > 0 ? timed_flops(gemm) / timing.median_ns : 0},
                 {"share_of_roof", share_json(roof, timing.median_ns)}});
   }
-  row.update({{"searched", to_json(record.searched)},
+  row.update({{"disturbed", record.measured.disturbed},
+              {"searched", to_json(record.searched)},
               {"compiler", record.validators.compiler},
               {"created", record.created},
               {"database", record.database.string()}});
@@ -148,8 +150,9 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
                ns > 0 ? fmt::format("{:.1f}", timed_flops(record.key.gemm) / ns) : "-",
                roof && ns > 0 ? fmt::format("{:.0f} %", 100 * roof->roof.ns / ns) : "-",
                text(record.measured.config),
-               record.searched ? text(*record.searched) : "not recorded", class_of(record.key),
-               record.key.device.model});
+               (record.searched ? text(*record.searched) : "not recorded") +
+                   (record.measured.disturbed.empty() ? "" : ", disturbed"),
+               class_of(record.key), record.key.device.model});
   }
   if (session.json)
     print_json({{"summary", {{"records", records->size()}}}});

@@ -48,6 +48,7 @@ Json report_json(const TuneReport& report, const std::optional<StoredRoof>& roof
            {"seconds", report.seconds},
            {"already_tuned", report.already_tuned},
            {"stored", report.stored},
+           {"disturbed", report.disturbed},
            {"warnings", report.warnings},
            {"searched", to_json(report.searched)},
            {"few_candidates", is_brief(report)}};

@@ -28,6 +28,7 @@
 #include "runtime/cpu/float_mode.h"
 #include "runtime/no_cancel.h"
 #include "runtime/quiet_lock.h"
+#include "tuner/search/budget.h"
 #include "tuner/search/search.h"
 
 namespace kiln {
@@ -64,6 +65,7 @@ struct KILN_LOCAL Engine::Impl {
   std::shared_ptr<CallRecorder> recorder;  // null: calls are not recorded
   PlanTable plans;
   BenchMaker make_bench = worker_bench;
+  Budget::Clock clock = now_ns;  // of tune()'s budget; tests replace it
 
   std::mutex resolving;          // one miss is worked out at a time
   StoredKernels stored_kernels;  // under `resolving`
@@ -207,7 +209,11 @@ struct KILN_LOCAL Engine::Impl {
                                  const std::shared_ptr<IdleWorker>& of_range = nullptr);
   Result<TuneReport> search_and_store(const Gemm& gemm, const BestKey& key, Compiler& compiler,
                                       const TuneOptions& options,
-                                      const std::shared_ptr<IdleWorker>& of_range);
+                                      const std::shared_ptr<IdleWorker>& of_range,
+                                      const std::shared_ptr<Budget>& time);
+  /// `prove_envelope` where the record lacks that and `time` allows it. Errors: as that, and device
+  /// (the time was over).
+  Status prove_in_time(const Record& record, std::span<const std::byte> image, const Budget& time);
   /// Configs of stored kernels that have this problem's code: nothing need be compiled for them.
   std::vector<Config> stored_configs(const BestKey& key);
   /// A search takes code from the database and from `code_cache`, and leaves there what it

@@ -67,6 +67,8 @@ std::string evidence_text(const Explanation& why) {
   if (text(record.measured.config) != why.config)
     out += fmt::format("stored:    {}\n", text(record.measured.config));
   out += fmt::format("measured:  {}\n", timing_text(gemm, timing));
+  if (!record.measured.disturbed.empty())
+    out += fmt::format("disturbed: {}; the next tune() searches anew\n", record.measured.disturbed);
   if (why.peak_flops > 0)
     out += fmt::format(
         "peak:      {:.1f} GFLOP/s, the most these threads reached; this is {:.1f} %\n",

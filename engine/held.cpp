@@ -14,8 +14,9 @@ std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads)
 bool is_complete(const Record& record, double budget_seconds, int candidates) {
   if (!record.searched) return true;
   const SearchExtent& searched = *record.searched;
-  return searched.whole_space || searched.spent_seconds >= budget_seconds ||
-         (candidates > 0 && searched.measured + searched.failed >= candidates);
+  if (candidates > 0 && searched.measured + searched.failed >= candidates) return true;
+  return record.measured.disturbed.empty() &&
+         (searched.whole_space || searched.spent_seconds >= budget_seconds);
 }
 
 }  // namespace kiln

@@ -13,7 +13,9 @@ namespace kiln {
 std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads);
 
 /// Whether a search of this budget, or of so many candidates (0: any number), would add nothing to
-/// the record's. A record made before extents were stored counts as complete.
+/// the record's. A record made before extents were stored counts as complete. One that was measured
+/// on a disturbed machine does not, but where a number of candidates was asked for and is reached:
+/// who counts them asks for the same work on any machine.
 bool is_complete(const Record& record, double budget_seconds, int candidates = 0);
 
 }  // namespace kiln

@@ -79,6 +79,9 @@ Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOp
   log::info("{} on {} threads: {} {}: {} measured, {} failed, {:.1f} s", text(gemm),
             report->threads, report->already_tuned ? "tuned before," : "tuned,", report->config,
             report->measured, report->failed, report->seconds);
+  if (!report->already_tuned && !report->disturbed.empty())
+    log::warn("{} on {} threads: measured on a disturbed machine: {}", text(gemm), report->threads,
+              report->disturbed);
   return report;
 }
 

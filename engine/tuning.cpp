@@ -11,7 +11,9 @@
 #include "engine/peak.h"
 #include "generator/render/code_key.h"
 #include "runtime/log.h"
+#include "tuner/search/budget.h"
 #include "tuner/verify/envelope.h"
+#include "tuner/worker/process.h"
 
 namespace kiln {
 namespace {
@@ -20,6 +22,16 @@ constexpr std::size_t kPredictedTried = 8;
 // Kernels of other shapes that are tried before all others: they are compiled, so each costs its
 // timing alone.
 constexpr std::size_t kStoredTried = 96;
+// Of the seconds after the budget, when the proof of the winner for other sizes is cut off.
+constexpr double kProvedUntil = 0.7 * kGraceSeconds;
+
+void warn_of_disturbance(const Measured& measured, TuneReport& report) {
+  report.disturbed = measured.disturbed;
+  if (measured.disturbed.empty()) return;
+  report.warnings.push_back(
+      fmt::format("measured on a disturbed machine: {}; the next tune() of it searches anew",
+                  measured.disturbed));
+}
 
 TuneReport report_of(const Gemm& gemm, const Record& record) {
   TuneReport report;
@@ -29,6 +41,7 @@ TuneReport report_of(const Gemm& gemm, const Record& record) {
   report.timing = record.measured.timing();
   report.already_tuned = true;
   report.searched = record.searched;
+  warn_of_disturbance(record.measured, report);
   return report;
 }
 
@@ -53,9 +66,9 @@ bool complete(const Record& record, const TuneOptions& options) {
 /// What this search adds to the searches it continues, and how long it may take.
 class Continued {
  public:
-  Continued(const std::optional<Record>& record, const TuneOptions& options)
+  Continued(const std::optional<Record>& record, const TuneOptions& options, bool anew)
       : budget_(options.budget.count()) {
-    if (record && record->searched && !options.force && record->searched->spent_seconds < budget_)
+    if (record && record->searched && !anew && record->searched->spent_seconds < budget_)
       before_ = *record->searched;
   }
   double seconds_left() const { return budget_ - before_.spent_seconds; }
@@ -138,6 +151,7 @@ Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& optio
 
 Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions& options,
                                              const std::shared_ptr<IdleWorker>& of_range) {
+  const auto time = std::make_shared<Budget>(options.budget.count(), clock);
   const auto threads = threads_of(options.threads);
   const BestKey key = key_of(gemm, *threads);
   const auto compiler = this->compiler();
@@ -153,18 +167,39 @@ Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions
       report.peak_flops = raised_peak(key, 0, flops_per_second(gemm, report.timing));
       if (!whole)
         report.warnings.push_back("the search cannot continue: " + compiler.error().message);
+      if (record->writable && !record->image.empty())
+        if (const Status proof = prove_in_time(*record, record->image, *time); !proof)
+          report.warnings.push_back(proof.error().message);
       if (std::string advice = slow_types(gemm, key.device); !advice.empty())
         report.warnings.push_back(std::move(advice));
       return report;
     }
   }
   if (!compiler) return tl::unexpected(compiler.error());
-  return search_and_store(gemm, key, **compiler, options, of_range);
+  return search_and_store(gemm, key, **compiler, options, of_range, time);
+}
+
+Status Engine::Impl::prove_in_time(const Record& record, std::span<const std::byte> image,
+                                   const Budget& time) {
+  if (!has_envelope(record.key.gemm, record.key.device, record.measured.config) ||
+      store->code_proven(record))
+    return {};
+  const auto over = [&] { return time.late(kProvedUntil); };
+  if (!over()) {
+    const CutOff end(over);
+    const Status proof = prove_envelope(record, image);
+    if (proof || proof.error().code == ErrorCode::verification || !over()) return proof;
+  }
+  return fail(ErrorCode::device,
+              fmt::format("{}: the budget ended before its kernel was proved for other sizes; the "
+                          "next tune() goes on with that",
+                          text(record.key.gemm)));
 }
 
 Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKey& key,
                                                   Compiler& compiler, const TuneOptions& options,
-                                                  const std::shared_ptr<IdleWorker>& of_range) {
+                                                  const std::shared_ptr<IdleWorker>& of_range,
+                                                  const std::shared_ptr<Budget>& time) {
   Validators made_by = now;
   made_by.compiler = compiler.version();
   std::vector<std::string> warnings;
@@ -183,11 +218,15 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
     return closing.load() || (asked && asked());
   };
   const auto record = best(key, made_by);
-  const Continued continued(record, options);
+  // What was measured on a disturbed machine orders no candidates.
+  const bool anew = options.force || (record && !record->measured.disturbed.empty());
+  const Continued continued(record, options, anew);
   input.race_alone = options.race && !options.force && record;
   if (!input.race_alone)
     input.options.budget = std::chrono::duration<double>(continued.seconds_left());
-  if (!options.force && !input.race_alone) input.known = store->known(key, made_by);
+  time->set(input.options.budget.count());
+  input.time = time;
+  if (!anew && !input.race_alone) input.known = store->known(key, made_by);
   if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
@@ -235,12 +274,14 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   }
   const double probed = (*bench)->peak_flops();
   const std::string conditions = (*bench)->conditions();
-  note(fit_class(*store, key));
+  if (!time->late(kProvedUntil)) note(fit_class(*store, key));
   // Afterwards it serves every size. What has all its sizes in the code does not.
   (*bench)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
-  if (has_envelope(key.gemm, key.device, winner.config) && !store->code_proven(made))
+  // Without their proof a range's kernels serve nothing.
+  if (of_range && has_envelope(key.gemm, key.device, winner.config) && !store->code_proven(made))
     note(prove_envelope(made, built->binary.image));
+  if (!of_range) note(prove_in_time(made, built->binary.image, *time));
   {
     const QuietLock known(resolving);
     stored_kernels.forget();
@@ -252,6 +293,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   report.peak_flops = raised_peak(key, probed, fastest_rate(gemm, *result));
   report.conditions = conditions;
   report.warnings = std::move(warnings);
+  warn_of_disturbance(winner, report);
   if (std::string advice = slow_types(gemm, key.device); !advice.empty())
     report.warnings.push_back(std::move(advice));
   return report;

@@ -86,7 +86,11 @@ struct Progress {
 /// and plan() of any engine; a tune() from inside one is an error (bad_input), as is whatever they
 /// throw: the search ends then, and what was measured stays.
 struct TuneOptions {
-  /// Of the problem's search in all: what earlier calls spent of it is not spent again. Of a range:
+  /// Of the problem's search in all: what earlier calls spent of it is not spent again. tune()
+  /// returns within a second after it, however busy the machine is, with the fastest kernel that
+  /// was verified until then: compiles and measurements under way are given up. Only where there is
+  /// none yet the first candidate is compiled, verified and timed to its end. Waiting for another
+  /// process that tunes the device does not count. Of a range:
   /// of all its searches and timings together (a minute is a good one).
   std::chrono::duration<double> budget{10.0};
   /// Most candidates of the problem's search in all, those of earlier calls included; 0: as many as
@@ -144,6 +148,10 @@ struct TuneReport {
   /// of files that cannot be written (shipped ones) and those without a SearchExtent count as
   /// complete.
   bool already_tuned = false;
+  /// What else ran on the machine while the winner was timed, in words; empty: nothing that was
+  /// seen. The record keeps it, one of `warnings` says it, and the next tune() of the problem
+  /// searches anew (unless TuneOptions::candidates was given and reached).
+  std::string disturbed;
   /// Of the record, this call included; empty where it was made before extents were stored.
   std::optional<SearchExtent> searched;
   /// The most operations a second that these threads are known to reach: in multiply-adds on

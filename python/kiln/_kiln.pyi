@@ -126,6 +126,7 @@ class TuneReport:
     peak_flops: float
     conditions: str
     stored: bool
+    disturbed: str
     warnings: List[str]
 
 class RangePart:

@@ -147,6 +147,7 @@ void bind_reports(py::module_& module) {
       .def_readonly("peak_flops", &TuneReport::peak_flops)
       .def_readonly("conditions", &TuneReport::conditions)
       .def_readonly("stored", &TuneReport::stored)
+      .def_readonly("disturbed", &TuneReport::disturbed)
       .def_readonly("warnings", &TuneReport::warnings)
       .def("__repr__", &repr);
   py::class_<RangeReport::Part> part(module, "RangePart");

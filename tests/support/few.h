@@ -1,7 +1,10 @@
 // Tuning in tests ends by count, so that it does the same work on any machine.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <memory>
 
 #include "kiln/options.hpp"
 
@@ -22,6 +25,15 @@ inline TuneOptions few_emulated(int candidates) {
   TuneOptions options = few(candidates);
   options.budget = std::chrono::seconds(1);  // clock: spent or not, there is a winner
   return options;
+}
+
+/// The budget of few_emulated() is spent when the engine's next search begins, and goes no further:
+/// its first candidate is timed, and its proof is not cut off.
+template <typename Engine>
+void spend_budget(Engine& engine) {
+  engine.impl().clock = [begun = std::make_shared<std::atomic<bool>>(false)] {
+    return begun->exchange(true) ? std::int64_t{1'200'000'000} : std::int64_t{0};
+  };
 }
 
 }  // namespace kiln::test

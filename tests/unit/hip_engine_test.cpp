@@ -147,6 +147,7 @@ TEST_F(HipEngine, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   ASSERT_TRUE(predicted) << predicted.error().message;
   auto engine = Engine::open({.device = "hip:0", .database = dir / "kiln.db"});
   ASSERT_TRUE(engine) << engine.error().message;
+  test::spend_budget(*engine);
   const auto report = engine->tune(gemm, test::few_emulated(6));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_FALSE(report->already_tuned) << "a prediction is no record of a tuned kernel";
@@ -167,6 +168,7 @@ TEST_F(HipEngine, ListsAreTunedAndMultiplied) {
   auto engine = Engine::open(
       {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
   ASSERT_TRUE(engine) << engine.error().message;
+  test::spend_budget(*engine);
   const auto report =
       engine->tune(test::problem("fp32 N N 4 5 6 groups=2 grouped=list"), test::few_emulated(6));
   ASSERT_TRUE(report) << report.error().message;
@@ -208,6 +210,7 @@ TEST_F(HipEngine, KernelsServeRelativesOfTheirDevice) {
   {
     auto engine = Engine::open({.device = "hip:0", .database = dir / "kiln.db"});
     ASSERT_TRUE(engine) << engine.error().message;
+    test::spend_budget(*engine);
     const auto report = engine->tune(tuned, test::few_emulated(6));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_THAT(report->warnings, testing::IsEmpty());

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "engine/engine_impl.h"
 #include "generator/problem/extent.h"
 #include "generator/space/platform.h"
 #include "kiln/engine.hpp"
@@ -71,6 +72,7 @@ TEST(InventedDevice, IsTunedStoredAndRun) {
   {
     auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
+    test::spend_budget(*engine);
     const auto report = engine->tune(gemm, test::few_emulated(6));
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->stored);
@@ -160,6 +162,7 @@ TEST(InventedDevice, WhatWasTunedUnderTheAlignmentOfPitchesIsFound) {
   {
     auto engine = Engine::open(options);
     ASSERT_TRUE(engine) << engine.error().message;
+    test::spend_budget(*engine);
     ASSERT_TRUE(engine->tune(test::problem("fp32 N N 5 5 5 align=4"), test::few_emulated(6)));
   }
   auto engine = Engine::open(options);

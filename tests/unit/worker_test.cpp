@@ -17,6 +17,7 @@
 #include "runtime/cpu/cpu.h"
 #include "support/eventually.h"
 #include "support/planted.h"
+#include "tuner/search/budget.h"
 #include "tuner/search/search.h"
 #include "tuner/worker/process.h"
 
@@ -185,7 +186,113 @@ TEST_F(WorkerTest, TheWholeSearchRunsOnRealKernels) {
     if (!row.ok()) ADD_FAILURE() << text(row.config) << ": " << row.failure().detail;
 }
 
+/// A budget of ten seconds by a clock that moves by `step` seconds with each reading.
+struct SteppedTime {
+  double seconds = 0, step = 0;
+  std::shared_ptr<Budget> budget = std::make_shared<Budget>(
+      10, [this] { return static_cast<std::int64_t>((seconds += step) * 1e9); });
+};
+
+const char* const kEndless = "for (;;) asm volatile(\"\");";
+
+/// Of a few configs, one of which is planted to be endless: nothing is compiled while time steps.
+class CutOffTest : public WorkerTest {
+ protected:
+  CutOffTest() {
+    input_.time = time_.budget;
+    plant(configs_[1], kEndless);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Source source = render(input_.gemm, input_.device, configs_[i]).value();
+      compiled_[source.file_name] = compiler_.compile(source).value();
+    }
+    input_.stored = [this](const Source& source) -> std::optional<Binary> {
+      const auto found = compiled_.find(source.file_name);
+      return found == compiled_.end() ? std::nullopt : std::optional(found->second);
+    };
+  }
+  SteppedTime time_;
+  std::map<std::string, Binary> compiled_;
+};
+
+// It would have 2 s of its own, and says nothing of the candidate.
+TEST_F(CutOffTest, ACandidateIsLeftWhenTheTimeOfScreeningIsOver) {
+  const auto bench = worker_bench(input_, compiler_).value();
+  const auto first = bench->screen({configs_[0]});
+  ASSERT_TRUE(first.size() == 1 && first[0].ok());
+  time_.step = 0.5;
+  EXPECT_TRUE(bench->screen({configs_[1]}).empty());
+  EXPECT_FALSE(bench->exhausted());
+  time_.step = 0;
+  time_.seconds = 9;
+  const auto raced = bench->race(first);
+  ASSERT_TRUE(raced[0].ok()) << raced[0].failure().detail;
+  EXPECT_TRUE(raced[0].verified);
+}
+
+TEST_F(WorkerTest, TheFirstCandidateIsTimedThoughTheBudgetIsSpent) {
+  SteppedTime time;
+  input_.time = time.budget;
+  const auto bench = worker_bench(input_, compiler_).value();
+  time.seconds = 10.2;
+  const auto rows = bench->screen({configs_[0], configs_[1]});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].ok() && rows[0].verified);
+  const auto raced = bench->race(rows);
+  EXPECT_TRUE(raced[0].ok() && raced[0].verified);
+  EXPECT_EQ(raced[0].round, Round::race);
+}
+
+std::vector<Measured> sound_rows(const std::vector<Config>& configs, std::size_t count) {
+  std::vector<Measured> rows(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    rows[i].config = configs[i];
+    rows[i].outcome = Timing{100, 99, 101, 10};
+    rows[i].round = Round::second;
+    rows[i].verified = true;
+  }
+  return rows;
+}
+
+TEST_F(WorkerTest, ARaceWithoutTimeChecksAndTimesItsFirstFinalistAlone) {
+  SteppedTime time;
+  input_.time = time.budget;
+  const auto bench = worker_bench(input_, compiler_).value();
+  time.seconds = 10.1;
+  const auto raced = bench->race(sound_rows(configs_, 2));
+  ASSERT_EQ(raced.size(), 2u) << "and no library";
+  EXPECT_TRUE(raced[0].ok() && raced[0].verified);
+  EXPECT_EQ(raced[0].round, Round::race);
+  EXPECT_FALSE(raced[1].verified) << "it cannot win";
+  EXPECT_EQ(raced[1].timing(), (Timing{100, 99, 101, 10})) << "and keeps its time";
+}
+
+// The second is checked for ever.
+TEST_F(CutOffTest, ARaceKeepsThoseThatPassedAllChecks) {
+  const auto bench = worker_bench(input_, compiler_).value();
+  time_.step = 0.5;
+  const auto raced = bench->race(sound_rows(configs_, 2));
+  ASSERT_TRUE(raced[0].ok()) << raced[0].failure().detail;
+  EXPECT_TRUE(raced[0].verified);
+  ASSERT_TRUE(raced[1].ok()) << "nothing is known against it: " << raced[1].failure().detail;
+  EXPECT_FALSE(raced[1].verified);
+}
+
 #endif  // KILN_HAS_LLVM
+
+TEST(WorkerProcess, IsNotWaitedForBeyondACutOff) {
+  auto worker = WorkerProcess::start(*find_worker()).value();
+  ::kill(worker.pid(), SIGSTOP);
+  int asked = 0;
+  const CutOff end([&] { return ++asked > 2; });
+  {
+    const CutOff never([] { return false; });
+  }
+  const auto answer = worker.ask({{"do", "hello"}}, {}, 1e6);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, Failure::Kind::timed_out);
+  EXPECT_THAT(answer.error().detail, HasSubstr("cut off"));
+  EXPECT_FALSE(worker.alive());
+}
 
 TEST(FindWorker, NamesWhatItTried) {
   setenv("KILN_WORKER", "/nowhere/kiln-worker", 1);

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "generator/space/summation.h"
 #include "runtime/backend.h"
 #include "runtime/work_counts.h"
+#include "tuner/search/budget.h"
 #include "tuner/search/proposer.h"
 #include "tuner/search/stopping.h"
 
@@ -28,8 +28,6 @@ constexpr Finalists kGpuFinalists{4, 1.10}, kCpuFinalists{16, 1.15}, kLongFinali
 constexpr double kLongCallNs = 5e6;
 constexpr int kRaceAttempts = 3;
 
-using Clock = std::chrono::steady_clock;
-
 class Search {
  public:
   Search(const SearchInput& input, Bench& bench, SearchSpace space)
@@ -37,7 +35,8 @@ class Search {
         bench_(bench),
         space_(std::move(space)),
         order_(input.gemm, input.device, input.determinism),
-        proposer_(space_, input.options.seed) {
+        proposer_(space_, input.options.seed),
+        time_(input.time ? input.time : std::make_shared<Budget>(input.options.budget.count())) {
     result_.enumerated = static_cast<std::int64_t>(space_.legal.size());
     result_.rejected = space_.rejected;
   }
@@ -64,7 +63,7 @@ class Search {
   }
 
  private:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  double seconds() const { return time_->spent(); }
   bool cancelled() const { return input_.options.cancelled && input_.options.cancelled(); }
 
   void report(Progress::Stage stage) const {
@@ -199,9 +198,13 @@ class Search {
     using End = SearchResult::End;
     const double budget = input_.options.budget.count() * (1 - kRaceShare);
     double last_group = 0;
+    bool begun = best_.has_value();
+    int without_kernel = 0;  // groups that the budget cut short before one of them was right
     while (proposer_.remaining() > 0 && !bench_.exhausted() && !cancelled()) {
-      // Begins no group of which the greater part would lie beyond the budget.
-      if (seconds() + 0.5 * last_group > budget) return End::budget;
+      // Begins no group of which the greater part would lie beyond the budget, but the first one
+      // where nothing else could win.
+      if (std::exchange(begun, best_.has_value()) && seconds() + 0.5 * last_group > budget)
+        return End::budget;
       if (candidates_left() == 0) return End::candidates;
       const double begin = seconds();
       const auto [codes, more] = group_size();
@@ -212,7 +215,8 @@ class Search {
       for (Measured& row : rows) add_new(std::move(row));
       last_group = seconds() - begin;
       report(Progress::Stage::screen);
-      if (cut_short)
+      constexpr int kMostWithout = 3;
+      if (cut_short && (best_ || cancelled() || ++without_kernel == kMostWithout))
         return cancelled() ? End::cancelled : bench_.exhausted() ? End::bench : End::budget;
     }
     return proposer_.remaining() == 0 ? End::space : cancelled() ? End::cancelled : End::bench;
@@ -301,10 +305,13 @@ class Search {
       if (entrants.empty()) return;
       const std::size_t first = race(entrants);
       result_.winner = fastest_from(first);
-      if (!result_.winner || cancelled()) continue;
+      if (!result_.winner || cancelled() || time_->over()) continue;
       const std::vector<std::size_t> others = overlooked(entrants, first);
       if (others.empty()) continue;
-      if (const auto winner = fastest_from(race(others))) result_.winner = winner;
+      const auto winner = fastest_from(race(others));
+      // The time may have ended before the first race's winner was in.
+      if (winner && eligible(latest_.at(result_.measured[*result_.winner].config)))
+        result_.winner = winner;
     }
   }
 
@@ -388,7 +395,7 @@ class Search {
   std::map<Config, std::size_t> latest_;  // the last row of each config
   std::optional<std::size_t> best_;
   int groups_ = 0;
-  const Clock::time_point begin_ = Clock::now();
+  const std::shared_ptr<const Budget> time_;
 };
 
 }  // namespace

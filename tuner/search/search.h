@@ -62,6 +62,7 @@ class Bench {
 };
 
 struct IdleWorker;
+class Budget;
 
 struct SearchInput {
   Gemm gemm;
@@ -76,6 +77,9 @@ struct SearchInput {
   /// Which configs are searched; null: all that are legal.
   std::function<bool(const Config&)> allowed = nullptr;
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known
+  /// What is spent of options.budget, which the bench and the search ask; null: each counts from
+  /// its own begin.
+  std::shared_ptr<Budget> time = nullptr;
   /// Searches of several problems, one after the other, share their worker through this; null: each
   /// starts its own.
   std::shared_ptr<IdleWorker> worker = nullptr;

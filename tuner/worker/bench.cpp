@@ -10,8 +10,8 @@
 #include "runtime/backend.h"
 #include "runtime/cpu/probe.h"
 #include "runtime/log.h"
-#include "runtime/timer.h"
 #include "tuner/measure/device_lock.h"
+#include "tuner/search/budget.h"
 #include "tuner/search/search.h"
 #include "tuner/search/stopping.h"
 #include "tuner/verify/own_check.h"
@@ -22,14 +22,22 @@
 namespace kiln {
 namespace {
 
-// No candidate is screened beyond this multiple of the budget, whatever hangs.
-constexpr double kHardLimit = 1.4;
 // Of the budget, for the first candidate: the next must have a chance should it hang.
 constexpr double kFirstShare = 0.8;
+// Of the budget, until when a search that has no kernel yet waits for more of its first group than
+// one that is compiled.
+constexpr double kFirstCompiles = 0.4;
+// Of the budget, when a candidate that is being screened is cut off, and of the seconds after it,
+// when a race is: its finalists keep the times that they had.
+constexpr double kScreenedUntil = 1 - 0.5 * kRaceShare, kRacedUntil = 0.5 * kGraceSeconds;
 // Until a candidate has answered, one that times out is asked again so often, with twice the time:
 // what it waits for, fresh memory above all, may be slower than any limit foresees. A kernel may
 // hang as well, so that so many candidates have this chance.
 constexpr int kFirstRetries = 2, kMostSilent = 2;
+// As many that fail otherwise may come first before the budget is kept without a kernel.
+constexpr int kMostRefused = 4;
+// Once the budget is spent, so many finalists in turn may bring the worker down.
+constexpr int kMostLost = 3;
 constexpr double kLockPatienceSeconds = 120;
 // Longer calls outlast most of what disturbs a machine: nothing is timed beside them.
 constexpr double kReferenceBelowNs = 10e6;
@@ -47,6 +55,7 @@ class WorkerBench final : public Bench {
         device_(input.device),
         device_index_(input.device_index),
         options_(input.options),
+        time_(input.time ? input.time : std::make_shared<Budget>(input.options.budget.count())),
         code_(input, compiler),
         lock_(std::move(lock)),
         executable_(std::move(executable)),
@@ -86,19 +95,23 @@ class WorkerBench final : public Bench {
   }
 
   std::vector<Measured> screen(const std::vector<Config>& group) override {
-    const auto compiling = [this](std::size_t done, std::size_t total) {
-      report(Progress::Stage::compile, done, total);
-    };
     compiling(0, group.size());
-    code_.compile(group, compiling);
+    const auto enough = [this](std::size_t done) {
+      return begun_ ? no_more_screened() : done > 0 && time_->over(kFirstCompiles);
+    };
+    code_.compile(group, told_, enough);
     // A GPU's are timed as they come: then screening is what moves.
-    if (!group.empty()) code_.of(group.front(), compiling);
+    if (!group.empty()) code_.of(group.front(), told_, enough);
     std::vector<Measured> rows;
     for (const Config& config : group) {
-      if ((begun_ && out_of_time()) || ((begun_ || silent_ > 0) && cancelled())) break;
-      std::optional<Measured> row = screen_one(config);
+      if ((begun_ && no_more_screened()) || ((begun_ || silent_ > 0) && cancelled())) break;
+      const CompiledCode* const compiled =
+          code_.of(config, told_, [this](std::size_t) { return begun_ && no_more_screened(); });
+      if (compiled == nullptr) continue;  // left behind for another that came first
+      std::optional<Measured> row = screen_one(config, *compiled);
       if (!row) break;
-      begun_ = begun_ || !timed_out(*row) || ++silent_ == kMostSilent;
+      begun_ = begun_ || row->ok() ||
+               (timed_out(*row) ? ++silent_ == kMostSilent : ++refused_ == kMostRefused);
       rows.push_back(std::move(*row));
       report(Progress::Stage::screen, rows.size(), group.size());
     }
@@ -108,35 +121,36 @@ class WorkerBench final : public Bench {
   std::vector<Measured> race(const std::vector<Measured>& finalists) override {
     std::vector<Config> configs;
     for (const Measured& row : finalists) configs.push_back(row.config);
-    code_.compile(configs, [this](std::size_t done, std::size_t total) {
-      report(Progress::Stage::compile, done, total);
-    });
+    const auto enough = [this](std::size_t done) { return done > 0 && time_->over(); };
+    code_.compile(configs, told_, enough);
     std::vector<Measured> rows = finalists;
     std::vector<std::size_t> running;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const CompiledCode& compiled = code_.of(rows[i].config);
-      rows[i].binary_key = compiled.key;
-      if (compiled.failure) {
-        fail_row(rows[i], *compiled.failure);
+      const CompiledCode* compiled = code_.of(rows[i].config, told_, enough);
+      if (compiled == nullptr) {
+        rows[i].verified = false;
+        continue;
+      }
+      rows[i].binary_key = compiled->key;
+      if (compiled->failure) {
+        fail_row(rows[i], *compiled->failure);
       } else {
         running.push_back(i);
       }
     }
-    // Each round either ends the race or takes out the one that brought the worker down. One is run
-    // even when the budget is spent: without it nothing could win.
+    // Each round either ends the race or takes out the one that brought the worker down. They go on
+    // when the budget is spent, until one has passed all checks: without it nothing could win.
     bool over = running.empty();
+    int lost = 0;
     while (!over && !running.empty() && !broken_) {
       over = race_once(rows, running);
-      if (!over && seconds() >= kHardLimit * options_.budget.count()) break;
+      if (!over && time_->over() && ++lost == kMostLost) break;
     }
     // Who never raced passed no ragged check: it keeps its time, and cannot win.
     if (!over)
       for (const std::size_t i : running) rows[i].verified = false;
     else
-      for (const std::size_t i : running)
-        if (rows[i].ok())
-          if (const Verdict right = confirm(rows[i].config); !right)
-            fail_row(rows[i], right.error());
+      confirm_fastest_first(rows, running);
     return rows;
   }
 
@@ -165,8 +179,27 @@ class WorkerBench final : public Bench {
   const Artifact* artifact(const Config& config) const override { return code_.artifact(config); }
 
  private:
-  double seconds() const { return static_cast<double>(now_ns() - begin_) * 1e-9; }
-  bool out_of_time() const { return seconds() >= options_.budget.count(); }
+  double seconds() const { return time_->spent(); }
+  bool no_more_screened() const { return time_->over(1 - kRaceShare); }
+  void compiling(std::size_t done, std::size_t total) const {
+    report(Progress::Stage::compile, done, total);
+  }
+  /// All of them; when the budget is spent, as many as it takes to find one that is right. The
+  /// others keep their times, and cannot win.
+  void confirm_fastest_first(std::vector<Measured>& rows, std::vector<std::size_t> raced) {
+    std::erase_if(raced, [&](std::size_t i) { return !rows[i].ok() || !rows[i].verified; });
+    std::ranges::sort(raced, {}, [&](std::size_t i) { return rows[i].timing().median_ns; });
+    bool found = false;
+    for (const std::size_t i : raced) {
+      if (found && time_->over()) {
+        rows[i].verified = false;
+      } else if (const Verdict right = confirm(rows[i].config); !right) {
+        fail_row(rows[i], right.error());
+      } else {
+        found = true;
+      }
+    }
+  }
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
 
   void report(Progress::Stage stage, std::size_t done, std::size_t total) const {
@@ -188,8 +221,7 @@ class WorkerBench final : public Bench {
 
   /// Nothing when the end of the tuning, not the candidate's own limit, stopped it: that says
   /// nothing about the candidate, and a record of it would keep it from being tried again.
-  std::optional<Measured> screen_one(const Config& config) {
-    const CompiledCode& compiled = code_.of(config);
+  std::optional<Measured> screen_one(const Config& config, const CompiledCode& compiled) {
     Measured row;
     row.config = config;
     row.binary_key = compiled.key;
@@ -197,20 +229,17 @@ class WorkerBench final : public Bench {
       row.outcome = *compiled.failure;
       return row;
     }
-    const double limit = candidate_seconds(gemm_, device_, best_ns_);
-    const double left =
-        begun_
-            ? std::max(kLeastCandidateSeconds, kHardLimit * options_.budget.count() - seconds())
-            : std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * options_.budget.count());
+    double limit = candidate_seconds(gemm_, device_, best_ns_);
+    if (!begun_)
+      limit = std::min(limit, std::max(candidate_seconds(gemm_, device_, 0),
+                                       kFirstShare * options_.budget.count()));
     nlohmann::json request{
         {"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}, {"verified", false}};
     std::vector<const std::vector<std::byte>*> images{&compiled.artifact.binary->image};
     add_reference(request, images);
-    const auto reply = ask_patiently(request, images, std::min(limit, left));
+    const auto reply = ask_patiently(request, images, limit);
     if (!reply) {
-      if (broken_) return std::nullopt;
-      if (begun_ && left < limit && reply.error().kind == Failure::Kind::timed_out)
-        return std::nullopt;
+      if (broken_ || cut_) return std::nullopt;
       row.outcome = reply.error();
     } else {
       read_row(reply->body, row);
@@ -257,19 +286,28 @@ class WorkerBench final : public Bench {
       // A kernel that a database marks as verified is checked again before its code is installed.
       entries.push_back({{"config", text(rows[i].config)},
                          {"verified", verified_here_.contains(rows[i].config)}});
-      images.push_back(&code_.of(rows[i].config).artifact.binary->image);
+      images.push_back(&code_.of(rows[i].config)->artifact.binary->image);
     }
     const double budget = options_.budget.count();
-    const double allowed =
-        std::clamp(budget - seconds(), 0.5 * kRaceShare * budget, kRaceShare * budget);
-    const auto reply = ask(
-        {{"do", "race"}, {"entries", entries}, {"peer", peer_races_}, {"budget_ns", allowed * 1e9}},
-        images, allowed + limit);
+    const double left = std::max(0.0, budget - seconds());
+    const double allowed = std::clamp(left, 0.5 * kRaceShare * budget, kRaceShare * budget);
+    const auto reply = ask({{"do", "race"},
+                            {"entries", entries},
+                            {"peer", peer_races_},
+                            {"budget_ns", allowed * 1e9},
+                            {"seconds", left}},
+                           images, allowed + limit, [this] {
+                             return time_->late(kRacedUntil) && worker_->status().admitted != 0;
+                           });
     const bool whole = reply && reply->body.contains("rows") && reply->body["rows"].is_array() &&
                        reply->body["rows"].size() == running.size();
     if (whole) {
       const nlohmann::json& answers = reply->body["rows"];
-      for (std::size_t i = 0; i < running.size(); ++i) read_row(answers[i], rows[running[i]]);
+      for (std::size_t i = 0; i < running.size(); ++i)
+        if (answers[i].contains("left_out"))
+          rows[running[i]].verified = false;
+        else
+          read_row(answers[i], rows[running[i]]);
       add_peers(reply->body, rows);
       if (const auto told = reply->body.find("conditions");
           told != reply->body.end() && told->is_string())
@@ -277,6 +315,11 @@ class WorkerBench final : public Bench {
       return true;
     }
     if (broken_) return false;
+    if (cut_) {
+      for (std::size_t i = 0; i < running.size(); ++i)
+        rows[running[i]].verified = i < 64 && (admitted_ >> i & 1) != 0;
+      return true;
+    }
     if (!reply && culprit_ == kPeerNumber && peer_races_) {
       log::warn("the library is left out of the race: {}", reply.error().detail);
       peer_races_ = false;
@@ -314,23 +357,28 @@ class WorkerBench final : public Bench {
   tl::expected<Message, Failure> ask_patiently(
       const nlohmann::json& request, const std::vector<const std::vector<std::byte>*>& images,
       double seconds_allowed) {
-    auto reply = ask(request, images, seconds_allowed);
+    const auto over = [this] { return begun_ && time_->over(kScreenedUntil); };
+    auto reply = ask(request, images, seconds_allowed, over);
     for (int i = 0; i < kFirstRetries && !begun_ && !broken_ && !cancelled(); ++i) {
       if (reply || reply.error().kind != Failure::Kind::timed_out) break;
-      reply = ask(request, images, seconds_allowed *= 2);
+      reply = ask(request, images, seconds_allowed *= 2, over);
     }
     return reply;
   }
 
   /// One request about the candidates with these images, the worker being restarted first when it
-  /// is gone.
+  /// is gone. `over`: when it is cut off, which says nothing about a candidate (`cut_`).
   tl::expected<Message, Failure> ask(const nlohmann::json& request,
                                      const std::vector<const std::vector<std::byte>*>& images,
-                                     double seconds_allowed) {
+                                     double seconds_allowed, const std::function<bool()>& over) {
     culprit_ = 0;
+    admitted_ = 0;
+    cut_ = false;
+    const CutOff end([&] { return cut_ = over(); });
     if (std::exchange(resting_, false)) idle_->process = std::exchange(worker_, std::nullopt);
     if (!worker_ || !worker_->alive())
       if (const Status started = start(); !started) {
+        if (cut_) return tl::unexpected(Failure{Failure::Kind::timed_out, "cut off"});
         // A fault of the machine, not of a candidate: the search ends and no candidate fails.
         broken_ = true;
         log::warn("{}", started.error().message);
@@ -346,6 +394,7 @@ class WorkerBench final : public Bench {
     }
     auto reply = worker_->ask(request, numbers, seconds_allowed);
     if (!reply) culprit_ = worker_->status().candidate;
+    admitted_ = worker_->status().admitted;
     if (reply && reply->body.contains("fault")) {
       const auto candidate = reply->body.find("candidate");
       if (candidate != reply->body.end() && candidate->is_number_integer())
@@ -365,16 +414,17 @@ class WorkerBench final : public Bench {
     row.outcome = read->outcome;
     row.round = read->round;
     row.verified = read->verified;
+    row.disturbed = read->disturbed;
   }
 
   const Gemm gemm_;
   const DeviceCaps device_;
   const int device_index_;
   const TuneOptions options_;
+  const std::shared_ptr<const Budget> time_;
   CandidateCode code_;
   const DeviceLock lock_;
   const std::filesystem::path executable_;
-  const std::int64_t begin_ = now_ns();
   const std::shared_ptr<IdleWorker> idle_;
   std::optional<WorkerProcess> worker_;
   std::set<Config> verified_here_;  // by this search's worker
@@ -385,12 +435,16 @@ class WorkerBench final : public Bench {
   double reference_ns_ = 0;
   std::optional<Config> best_;
   std::string conditions_;
+  const CandidateCode::Told told_ = [this](std::size_t done, std::size_t total) {
+    compiling(done, total);
+  };
   int culprit_ = 0;
-  bool peer_races_ = true;  // false once it has crashed a worker
-  bool broken_ = false;     // no worker can be started any more
-  bool begun_ =
-      false;        // one has answered, or kMostSilent have not: the first run whatever the budget
-  int silent_ = 0;  // candidates that timed out before
+  std::uint64_t admitted_ = 0;  // WorkerStatus::admitted of the last request
+  bool cut_ = false;            // the last request had no answer in its time
+  bool peer_races_ = true;      // false once it has crashed a worker
+  bool broken_ = false;         // no worker can be started any more
+  bool begun_ = false;  // there is a kernel, or enough have none: until then the budget is not kept
+  int silent_ = 0, refused_ = 0;  // candidates that timed out, or failed otherwise, before
   bool told_of_cage_ = false;
   bool resting_ = false;  // the worker has no problem
 };
@@ -403,10 +457,12 @@ Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& 
   auto executable = find_worker();
   if (!executable) return tl::unexpected(executable.error());
   const double patience = kLockPatienceSeconds + input.options.budget.count();
+  const double before = input.time ? input.time->spent() : 0;
   auto lock = DeviceLock::acquire(
       lock_name(input.device.vendor, input.device_index), std::chrono::duration<double>(patience),
       [](const std::string& message) { log::warn("{}", message); }, input.options.cancelled);
   if (!lock) return tl::unexpected(lock.error());
+  if (input.time) input.time->leave_out_since(before);
   auto bench = std::make_unique<WorkerBench>(input, compiler, std::move(*lock), *executable);
   if (const Status started = bench->start(); !started) return tl::unexpected(started.error());
   return bench;

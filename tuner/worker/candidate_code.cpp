@@ -16,13 +16,21 @@ CandidateCode::CandidateCode(const SearchInput& input, Compiler& compiler)
       compiled_(input.compiled),
       compiler_(compiler) {}
 
-void CandidateCode::compile(const std::vector<Config>& group, const Told& told) {
+bool CandidateCode::was_left(const Slot& slot) {
+  if (slot.answered || slot.failure) return false;
+  return !slot.shared || (slot.shared->done && !slot.shared->binary && !slot.shared->failure);
+}
+
+void CandidateCode::leave() {
+  for (std::jthread& t : compiling_) t.request_stop();
   compiling_.clear();  // joins
+}
+
+void CandidateCode::compile(const std::vector<Config>& group, const Told& told,
+                            const Enough& enough) {
+  leave();
   // What an earlier group was stopped before is begun anew.
-  std::erase_if(slots_, [](const auto& one) {
-    const Slot& slot = one.second;
-    return !slot.answered && !slot.shared && !slot.failure;
-  });
+  std::erase_if(slots_, [](const auto& one) { return was_left(one.second); });
   std::vector<std::pair<const Config*, Slot*>> fresh;
   for (const Config& config : group) {
     const auto [it, added] = slots_.try_emplace(config);
@@ -33,7 +41,7 @@ void CandidateCode::compile(const std::vector<Config>& group, const Told& told) 
   const auto work = [this, batch, fresh](const std::stop_token& stop) {
     for (std::size_t i; (i = batch->next.fetch_add(1)) < fresh.size();) {
       const auto& [config, slot] = fresh[i];
-      if (!stop.stop_requested()) compile_one(*config, *slot);
+      if (!stop.stop_requested()) compile_one(*config, *slot, stop);
       slot->rendered.store(true);
       slot->rendered.notify_all();
       const std::lock_guard lock(batch->mutex);
@@ -44,24 +52,26 @@ void CandidateCode::compile(const std::vector<Config>& group, const Told& told) 
   const std::size_t helpers = std::min(static_cast<std::size_t>(usable_threads()), fresh.size());
   for (std::size_t i = 0; i < helpers; ++i) compiling_.emplace_back(work);
   if (!on_host(device_)) return;
-  wait(told, [&] { return batch->done == batch->total; });
-  for (std::jthread& t : compiling_) t.join();
-  compiling_.clear();
+  wait(told, enough, [&] { return batch->done == batch->total; });
+  leave();
 }
 
-void CandidateCode::wait(const Told& told, const std::function<bool()>& over) const {
-  constexpr std::chrono::milliseconds kTold{200};
+bool CandidateCode::wait(const Told& told, const Enough& enough,
+                         const std::function<bool()>& over) const {
+  constexpr std::chrono::milliseconds kTold{100};
   std::unique_lock lock(batch_->mutex);
   while (!over()) {
     const std::size_t done = batch_->done;
     lock.unlock();
     if (told) told(done, batch_->total);  // may throw
+    if (enough && enough(done)) return false;
     lock.lock();
     batch_->more.wait_for(lock, kTold, [&] { return batch_->done != done; });
   }
+  return true;
 }
 
-void CandidateCode::compile_one(const Config& config, Slot& out) {
+void CandidateCode::compile_one(const Config& config, Slot& out, const std::stop_token& stop) {
   auto source = render(gemm_, device_, config);
   if (!source) {
     out.failure = Failure{Failure::Kind::compile, source.error().message};
@@ -77,18 +87,24 @@ void CandidateCode::compile_one(const Config& config, Slot& out) {
     out.shared = known;
   }
   if (!mine) return;  // the thread that came first compiles it
-  compile_shared(out.source, *mine);
+  compile_shared(out.source, *mine, stop);
+  if (!mine->binary && !mine->failure) {
+    const std::lock_guard lock(mutex_);
+    by_key_.erase(out.key);
+  }
   mine->done.store(true);
   mine->done.notify_all();
 }
 
-void CandidateCode::compile_shared(const Source& source, Shared& out) const {
+void CandidateCode::compile_shared(const Source& source, Shared& out,
+                                   const std::stop_token& stop) const {
   if (stored_)
     if (auto kept = stored_(source)) {
       out.binary = std::make_shared<const Binary>(std::move(*kept));
       return;
     }
-  auto binary = compiler_.compile(source);
+  auto binary = compiler_.compile_unless(stop, source);
+  if (!binary && stop.stop_requested()) return;
   if (binary && compiled_) compiled_(source, *binary);
   if (binary)
     out.binary = std::make_shared<const Binary>(std::move(*binary));
@@ -96,22 +112,23 @@ void CandidateCode::compile_shared(const Source& source, Shared& out) const {
     out.failure = Failure{Failure::Kind::compile, binary.error().message};
 }
 
-const CompiledCode& CandidateCode::of(const Config& config, const Told& told) {
+const CompiledCode* CandidateCode::of(const Config& config, const Told& told,
+                                      const Enough& enough) {
   Slot& slot = slots_.at(config);
-  if (told) wait(told, [&] { return slot.rendered.load(); });
-  slot.rendered.wait(false);
-  if (std::exchange(slot.answered, true)) return slot.answer;
+  const auto compiled = [&] { return slot.rendered && (!slot.shared || slot.shared->done); };
+  if (!wait(told, enough, compiled)) leave();
+  if (was_left(slot)) return nullptr;
+  if (std::exchange(slot.answered, true)) return &slot.answer;
   CompiledCode& answer = slot.answer;
   answer.artifact.source = std::move(slot.source);
   answer.key = std::move(slot.key);
   answer.failure = std::move(slot.failure);
   if (slot.shared) {
-    slot.shared->done.wait(false);
     answer.artifact.binary = slot.shared->binary;
     answer.failure = slot.shared->failure;
     if (answer.failure) answer.key.clear();
   }
-  return answer;
+  return &answer;
 }
 
 const Artifact* CandidateCode::artifact(const Config& config) const {

@@ -31,6 +31,8 @@ class CandidateCode {
   /// Told how many of a group are compiled, whenever that changes, and a few times a second: a
   /// compile may take seconds.
   using Told = std::function<void(std::size_t done, std::size_t total)>;
+  /// Asked as often, with how many have come to their end, a binary or an error.
+  using Enough = std::function<bool(std::size_t done)>;
 
   /// `compiler` outlives it.
   CandidateCode(const SearchInput& input, Compiler& compiler);
@@ -38,15 +40,18 @@ class CandidateCode {
   /// Begins to compile those that are new. For a CPU they are compiled when this returns: a compile
   /// beside a measurement would be measured too. A GPU's are timed as they come, the others
   /// compiling meanwhile.
-  /// `told` as long as it waits, on this thread.
-  void compile(const std::vector<Config>& group, const Told& told = {});
-  /// Of a config that was given to compile(); waits until it is compiled.
-  const CompiledCode& of(const Config& config, const Told& told = {});
+  /// `told` as long as it waits, on this thread. Once `enough(done)` it waits no longer: what is
+  /// not compiled then is left.
+  void compile(const std::vector<Config>& group, const Told& told = {}, const Enough& enough = {});
+  /// Of a config that was given to compile(); waits until it is compiled. Null where it was left,
+  /// or is when `enough` says so; a later compile() begins it anew.
+  const CompiledCode* of(const Config& config, const Told& told = {}, const Enough& enough = {});
   /// Null where it was not asked for with of() yet, or could not be rendered.
   const Artifact* artifact(const Config& config) const;
 
  private:
   /// What all configs with the same tokens share; written by one thread, which sets `done` last.
+  /// Neither a binary nor a failure: its compile was left.
   struct Shared {
     std::atomic<bool> done{false};
     std::shared_ptr<const Binary> binary;
@@ -72,10 +77,13 @@ class CandidateCode {
     std::size_t done = 0;
   };
 
-  /// Until `over`, which is asked after each config that is done.
-  void wait(const Told& told, const std::function<bool()>& over) const;
-  void compile_one(const Config& config, Slot& out);
-  void compile_shared(const Source& source, Shared& out) const;
+  /// Until `over` or `enough`, which are asked after each config that is done. Whether it is over.
+  bool wait(const Told& told, const Enough& enough, const std::function<bool()>& over) const;
+  /// Ends all compiles, those under way too where the compiler can.
+  void leave();
+  static bool was_left(const Slot& slot);
+  void compile_one(const Config& config, Slot& out, const std::stop_token& stop);
+  void compile_shared(const Source& source, Shared& out, const std::stop_token& stop) const;
 
   const Gemm gemm_;
   const DeviceCaps device_;

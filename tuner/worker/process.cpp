@@ -64,7 +64,16 @@ std::string system_call(int number) {
   return fmt::format("number {}", number);
 }
 
+/// How often a CutOff is asked.
+constexpr int kAskedMs = 20;
+thread_local std::function<bool()> cut_off;  // of the innermost CutOff
+
 }  // namespace
+
+CutOff::CutOff(std::function<bool()> over)
+    : over_(std::move(over)), outer_(std::exchange(cut_off, over_)) {}
+
+CutOff::~CutOff() { cut_off = std::move(outer_); }
 
 WorkerProcess::Page::~Page() {
   if (page) munmap(page, sizeof(WorkerStatus));
@@ -167,6 +176,7 @@ tl::expected<Message, Failure> WorkerProcess::ask(const nlohmann::json& request,
                                                   std::span<const int> files, double seconds) {
   status_.page->signal = 0;
   status_.page->candidate = 0;
+  status_.page->admitted = 0;
   nlohmann::json numbered = request;
   numbered["id"] = ++asked_;
   if (const Status sent = send_message(socket_.get(), numbered, files); !sent)
@@ -177,6 +187,9 @@ tl::expected<Message, Failure> WorkerProcess::ask(const nlohmann::json& request,
     if (!readable_within(begin, seconds * patience(), starved)) {
       const auto phase = static_cast<WorkerStatus::Phase>(status_.page->phase.load());
       bury();
+      if (cut_off && cut_off())
+        return tl::unexpected(Failure{Failure::Kind::timed_out,
+                                      fmt::format("cut off {}: the time was over", name(phase))});
       return tl::unexpected(
           Failure{Failure::Kind::timed_out,
                   fmt::format("timed out after {:.1f} s {}", seconds * patience(), name(phase))});
@@ -206,8 +219,9 @@ bool WorkerProcess::readable_within(std::int64_t begin, double seconds,
     }
     pollfd waiting{socket_.get(), POLLIN, 0};
     constexpr std::int64_t kLongestWait = 1'000'000;  // ms: poll takes an int
-    if (poll(&waiting, 1, static_cast<int>(std::min(left / 1'000'000 + 1, kLongestWait))) > 0)
-      return true;
+    const std::int64_t most = cut_off ? kAskedMs : kLongestWait;
+    if (poll(&waiting, 1, static_cast<int>(std::min(left / 1'000'000 + 1, most))) > 0) return true;
+    if (cut_off && cut_off()) return false;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -14,6 +15,21 @@
 namespace kiln {
 
 class Starvation;
+
+/// While it lives, what this thread asks of workers is waited for no longer than until `over` says
+/// so: a worker that has not answered by then is ended, which counts as a timeout. One inside
+/// another takes its place.
+class CutOff {
+ public:
+  explicit CutOff(std::function<bool()> over);
+  CutOff(const CutOff&) = delete;
+  CutOff& operator=(const CutOff&) = delete;
+  ~CutOff();
+
+ private:
+  const std::function<bool()> over_;
+  std::function<bool()> outer_;
+};
 
 /// One running worker, with only those variables of this process's environment that it needs. It
 /// dies with the thread that started it, with this object, and by SIGKILL when it overruns a limit:
@@ -27,8 +43,8 @@ class WorkerProcess {
   ~WorkerProcess();
 
   /// Sends a request and waits for the answer to it, `seconds` times patience() and as long as the
-  /// worker waits for a core; an answer to an earlier one, which a candidate's code may have caused
-  /// to be sent, is dropped. A crash, an exit or a timeout is the
+  /// worker waits for a core, but never beyond a CutOff; an answer to an earlier one, which a
+  /// candidate's code may have caused to be sent, is dropped. A crash, an exit or a timeout is the
   /// Failure of the candidate that `status().candidate` names; the process is gone then.
   tl::expected<Message, Failure> ask(const nlohmann::json& request, std::span<const int> files,
                                      double seconds);

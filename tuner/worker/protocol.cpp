@@ -250,6 +250,8 @@ double peak_flops_of(const nlohmann::json& answer) {
   return std::isfinite(flops) && flops > 0 ? flops : 0;
 }
 
+constexpr std::size_t kMostWords = 200;  // of what a worker says in a row
+
 Result<Measured> measured_from(const nlohmann::json& answer) {
   return decoded([&] {
     Measured row;
@@ -261,6 +263,7 @@ Result<Measured> measured_from(const nlohmann::json& answer) {
       throw std::out_of_range(fmt::format("round = {}: there is none", round));
     row.round = static_cast<Round>(round);
     row.verified = answer.at("verified").get<bool>();
+    row.disturbed = answer.value("disturbed", std::string()).substr(0, kMostWords);
     return row;
   });
 }

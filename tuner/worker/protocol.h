@@ -31,6 +31,8 @@ struct WorkerStatus {
   std::atomic<int> signal;     // set by the fault handler, with the next two
   std::atomic<int> code;       // siginfo's si_code
   std::atomic<std::uint64_t> address;
+  /// Of a race: those of its first 64 candidates that passed all checks, a bit each.
+  std::atomic<std::uint64_t> admitted;
 };
 std::string_view name(WorkerStatus::Phase phase);
 

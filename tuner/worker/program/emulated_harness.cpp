@@ -71,8 +71,7 @@ class EmulatedHarness final : public Harness {
   }
   bool checks_first() const override { return true; }
   bool checks_after_race() const override { return false; }
-  tl::expected<Raced, Failure> race(std::span<Contender* const>, double,
-                                    const std::function<void(std::size_t)>&) override {
+  tl::expected<Raced, Failure> race(std::span<Contender* const>, const RaceRules&) override {
     return tl::unexpected(never_timed());
   }
 

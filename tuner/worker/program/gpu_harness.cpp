@@ -145,17 +145,19 @@ class GpuHarness final : public Harness {
     return Peer{p.library->config(*p.fastest), std::move(*contender)};
   }
 
-  tl::expected<Raced, Failure> race(std::span<Contender* const> contenders, double budget_ns,
-                                    const std::function<void(std::size_t)>& on_turn) override {
+  tl::expected<Raced, Failure> race(std::span<Contender* const> contenders,
+                                    const RaceRules& rules) override {
     std::vector<GpuCalls*> calls;
     for (Contender* one : contenders) calls.push_back(&static_cast<GpuContender*>(one)->calls());
-    const auto stop = [](const std::vector<Timing>& timings) {
-      return timings.size() > 1 && decided(timings, kRaceMinSamples);
+    const auto stop = [&](const std::vector<Timing>& timings) {
+      return rules.over() || (timings.size() > 1 && decided(timings, kRaceMinSamples));
     };
     const auto turn = [&](const GpuCalls* one) {
-      on_turn(static_cast<std::size_t>(std::find(calls.begin(), calls.end(), one) - calls.begin()));
+      rules.on_turn(
+          static_cast<std::size_t>(std::find(calls.begin(), calls.end(), one) - calls.begin()));
     };
-    const auto conditions = gpu_race(calls, kRaceSamples, kRaceMinSamples, budget_ns, stop, turn);
+    const auto conditions =
+        gpu_race(calls, kRaceSamples, kRaceMinSamples, rules.budget_ns, stop, turn);
     if (!conditions) return lost(conditions.error());
     Raced raced{.conditions = text(*conditions)};
     for (const GpuCalls* one : calls) raced.timings.push_back(one->timing());

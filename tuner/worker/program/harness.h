@@ -26,6 +26,9 @@ class Contender {
   virtual Timing timing() const = 0;
   /// Of the others' samples; none on a GPU.
   virtual Timing beside() const { return {}; }
+  /// What speaks against its samples (tuner/measure/measure.h); nothing on a GPU, which times its
+  /// work itself.
+  virtual std::string disturbed() const { return {}; }
 };
 
 /// One config's code, loaded. Lives no longer than the problem that its harness has prepared.
@@ -85,15 +88,21 @@ class Harness {
   };
   virtual tl::expected<std::optional<Peer>, Failure> peer() { return std::nullopt; }
 
-  /// Samples all in turn until the race is decided or `budget_ns` are spent. `on_turn` hears whose
-  /// turn it is, before each.
+  /// Samples all in turn until the race is decided, `budget_ns` are spent by samples, or there are
+  /// a few of each and it is `over`. `on_turn` hears whose turn it is, before each.
+  struct RaceRules {
+    double budget_ns = 0;
+    std::function<bool()> over;
+    std::function<void(std::size_t)> on_turn;
+  };
+  static constexpr int kLeastSamples = 3;
   struct Raced {
     std::vector<Timing> timings;
-    std::string conditions;  // of the device, a line; empty where nothing is known
+    std::vector<std::string> disturbed = {};  // as Contender::disturbed(); none on a GPU
+    std::string conditions = {};              // of the device, a line; empty where nothing is known
   };
   virtual tl::expected<Raced, Failure> race(std::span<Contender* const> contenders,
-                                            double budget_ns,
-                                            const std::function<void(std::size_t)>& on_turn) = 0;
+                                            const RaceRules& rules) = 0;
   /// Operations a second of the probe beside the samples; nothing where there is none.
   virtual std::optional<double> peak_flops() const { return std::nullopt; }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <tuple>
 #include <utility>
@@ -54,6 +55,7 @@ class HostContender final : public Contender {
   }
   Timing timing() const override { return sampler_.timing(); }
   Timing beside() const override { return sampler_.beside(); }
+  std::string disturbed() const override { return disturbance(sampler_.samples()); }
   const Calls& calls() const { return calls_; }
 
  private:
@@ -184,16 +186,20 @@ class HostHarness final : public Harness {
                 std::make_unique<HostContender>(std::move(calls), *timed_)};
   }
 
-  tl::expected<Raced, Failure> race(std::span<Contender* const> contenders, double budget_ns,
-                                    const std::function<void(std::size_t)>& on_turn) override {
+  tl::expected<Raced, Failure> race(std::span<Contender* const> contenders,
+                                    const RaceRules& rules) override {
     std::vector<Calls> all;
     for (std::size_t i = 0; i < contenders.size(); ++i)
       all.push_back([&, i, calls = static_cast<HostContender*>(contenders[i])->calls()](
                         std::int64_t first, std::int64_t count) {
-        on_turn(i);
+        rules.on_turn(i);
         calls(first, count);
       });
-    const auto stop = [](const std::vector<Samples>& samples) {
+    const auto stop = [&](const std::vector<Samples>& samples) {
+      const auto few = [](const Samples& s) {
+        return static_cast<int>(s.ns.size()) + s.dropped < kLeastSamples;
+      };
+      if (rules.over() && std::ranges::none_of(samples, few)) return true;
       std::vector<Timing> timings;
       for (const Samples& s : samples) timings.push_back(timing_of(s.ns));
       return samples.size() > 1 && decided(timings, kRaceMinSamples);
@@ -202,15 +208,17 @@ class HostHarness final : public Harness {
     for (const Samples& s : kiln::race(all,
                                        {.samples = kRaceSamples,
                                        .sample_ns = kRaceSampleNs,
-                                       .budget_ns = budget_ns,
+                                       .budget_ns = rules.budget_ns,
                                        .gate = timed_->gate,
                                        .next_set = &timed_->next_set,
                                        .lead_in_below_ns = timed_->lead_in_below_ns,
                                        .settle_ns = settle_ns(timed_->sets.count()),
                                        .last = kRaceLast,
                                        .heat = kRaceMinSamples},
-                                       stop))
+                                       stop)) {
       raced.timings.push_back(timing_of(s.ns));
+      raced.disturbed.push_back(disturbance(s));
+    }
     return raced;
   }
 

@@ -5,12 +5,16 @@
 #include <utility>
 
 #include "runtime/backend.h"
+#include "tuner/search/budget.h"
 #include "tuner/search/stopping.h"
 
 namespace kiln {
 namespace {
 
 using nlohmann::json;
+
+/// Of the time that a race has, until when another finalist is checked: samples need the rest.
+constexpr double kAdmittedUntil = 0.6;
 
 json failed_check(const Failure& failure) {
   return {{"passed", false}, {"outcome", to_json(std::variant<Timing, Failure>(failure))}};
@@ -34,6 +38,10 @@ Result<HarnessInput> input_from(const json& request, bool timed) {
 std::unique_ptr<Harness> harness_for(const json& request, const DeviceCaps& device) {
   if (request.value("emulated", false)) return emulated_harness();
   return on_host(device) ? host_harness() : gpu_harness();
+}
+
+void note_disturbance(json& answer, const std::string& disturbed) {
+  if (!disturbed.empty()) answer["disturbed"] = disturbed;
 }
 
 bool is_fault(const Failure& failure) { return failure.kind == Failure::Kind::crashed; }
@@ -169,6 +177,7 @@ json Session::screen(const Message& request) {
   const auto timed = [&](Round round) {
     json answer = answer_of((*contender)->timing(), round, verified);
     answer["drift"] = drift;
+    note_disturbance(answer, (*contender)->disturbed());
     return answer;
   };
   const ScreeningRule rule;
@@ -218,21 +227,31 @@ std::optional<Failure> Session::admit(const Message& request, std::size_t number
 json Session::race(const Message& request) {
   const bool with_peer = request.body.at("peer").get<bool>();
   const auto budget_ns = request.body.at("budget_ns").get<double>();
+  const Budget time(request.body.at("seconds").get<double>());
   std::vector<json> rows(request.body.at("entries").size());
   Finalists finalists;
+  const auto admitting = [&] { return finalists.numbers.empty() || !time.over(kAdmittedUntil); };
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!admitting()) {
+      rows[i] = json{{"left_out", true}};
+      continue;
+    }
     const auto failure = admit(request, i, finalists);
-    if (!failure) continue;
+    if (!failure) {
+      if (i < 64) status_->admitted.fetch_or(std::uint64_t{1} << i);
+      continue;
+    }
     if (is_fault(*failure)) return fault(failure->detail, static_cast<int>(i));
     rows[i] = answer_of(*failure, Round::race, false);
   }
-  auto reply = race_rows(std::move(rows), finalists, with_peer, budget_ns);
+  auto reply = race_rows(std::move(rows), finalists, with_peer && admitting(),
+                         {budget_ns, [&] { return time.over(); }, {}});
   // A fault or a hang is attributed to the contender whose turn it was.
   return reply ? std::move(*reply) : fault(reply.error().detail, status_->candidate);
 }
 
 tl::expected<json, Failure> Session::race_rows(std::vector<json> rows, Finalists& finalists,
-                                               bool with_peer, double budget_ns) {
+                                               bool with_peer, Harness::RaceRules rules) {
   std::optional<Harness::Peer> peer;
   if (with_peer) {
     enter(WorkerStatus::racing, kPeerNumber);
@@ -246,12 +265,13 @@ tl::expected<json, Failure> Session::race_rows(std::vector<json> rows, Finalists
   const auto number = [&](std::size_t who) {
     return who < finalists.numbers.size() ? finalists.numbers[who] : kPeerNumber;
   };
-  const auto raced = harness_->race(
-      contenders, budget_ns, [&](std::size_t who) { enter(WorkerStatus::racing, number(who)); });
+  rules.on_turn = [&](std::size_t who) { enter(WorkerStatus::racing, number(who)); };
+  const auto raced = harness_->race(contenders, rules);
   if (!raced) return tl::unexpected(raced.error());
   for (std::size_t i = 0; i < finalists.candidates.size(); ++i) {
     json& row = rows[static_cast<std::size_t>(number(i))];
     row = answer_of(raced->timings[i], Round::race, true);
+    if (!raced->disturbed.empty()) note_disturbance(row, raced->disturbed[i]);
     if (!harness_->checks_after_race()) continue;
     enter(WorkerStatus::verifying, number(i));
     const Verdict v = finalists.candidates[i]->check();

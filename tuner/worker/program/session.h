@@ -47,7 +47,7 @@ class Session {
   std::optional<Failure> admit(const Message& request, std::size_t number, Finalists& finalists);
   tl::expected<nlohmann::json, Failure> race_rows(std::vector<nlohmann::json> rows,
                                                   Finalists& finalists, bool with_peer,
-                                                  double budget_ns);
+                                                  Harness::RaceRules rules);
   nlohmann::json fault(const std::string& detail, int candidate);
   void enter(WorkerStatus::Phase phase, int candidate = 0);
 
