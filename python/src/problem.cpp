@@ -220,7 +220,9 @@ const void* Builder::read_list(PyObject* object, const char* name, std::int64_t 
         fmt::format("{}.dtype = {}: must be {}", name, python_name(list.type), python_name(s32)));
   if (list.dims != 1 || list.sizes[0] != length || !is_tight(list))
     raise_bad_input(fmt::format("{}: must have shape ({},), contiguous", described(list), length));
-  return list.data;
+  if (call_.place.kind != Place::Kind::cpu) return list.data;
+  const auto* const first = static_cast<const std::int32_t*>(list.data);
+  return call_.lists.emplace_back(first, first + length).data();
 }
 
 void Builder::read_groups() {

@@ -1,7 +1,8 @@
 // From the arguments of matmul() to kiln's problem and operands: shapes, layouts, epilogue, scales.
-// Copies nothing. Knows no engine.
+// Copies lists of integers on the CPU alone. Knows no engine.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "array.h"
@@ -61,6 +62,9 @@ struct Call {
   Place place;
   py::object out;
   std::vector<py::object> kept;
+  /// Copies of a CPU's lists, whose numbers become addresses: other threads may write an array while
+  /// the call has left the interpreter's lock.
+  std::vector<std::vector<std::int32_t>> lists;
 };
 
 /// Whether a call gets memory for D where `out` is not given.

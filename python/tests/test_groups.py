@@ -1,5 +1,7 @@
 """Products with a gate and grouped ones."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,32 @@ def test_gather_and_scatter():
     a = RANDOM.uniform(-1, 1, (14, K)).astype(np.float32)
     kiln.matmul(a, B, groups=ends, scatter=to, out=out)
     near(out[to[:4]], a[:4] @ B[0])
+
+
+def test_lists_are_those_of_the_call_whatever_other_threads_write():
+    """A call has left the interpreter's lock while it computes: what others write into its lists then
+    would otherwise move rows, or lead beyond the arrays."""
+    tokens = RANDOM.uniform(-1, 1, (400, 256)).astype(np.float32)
+    b = RANDOM.uniform(-1, 1, (1, 256, 64)).astype(np.float32)
+    ends = np.array([400], np.int32)
+    lists = [np.arange(400, dtype=np.int32), np.arange(400, dtype=np.int32)[::-1].copy()]
+    wanted = [kiln.matmul(tokens, b, groups=ends, gather=rows, threads=1) for rows in lists]
+    rows, over = lists[0].copy(), threading.Event()
+
+    def write():
+        while not over.is_set():
+            for other in lists:
+                rows[:] = other
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(100):
+            result = kiln.matmul(tokens, b, groups=ends, gather=rows, threads=1)
+            assert any((result == one).all() for one in wanted)
+    finally:
+        over.set()
+        writer.join()
 
 
 def test_rows_that_are_added():
