@@ -117,7 +117,7 @@ def test_tune_and_explain(tmp_path):
     stages = set()
     with kiln.Engine(tmp_path / "kiln.db", threads=1) as engine:
         report = engine.tune(
-            A, B, activation="relu", budget=0.3, seed=2,  # clock: spent or not, there is a winner
+            A, B, activation="relu", candidates=8, seed=2,
             progress=lambda stage, done, total, seconds: stages.add(stage),
         )
         assert report.problem == LINE + " epilogue=relu"
@@ -131,9 +131,8 @@ def test_tune_and_explain(tmp_path):
         )
     assert "space" in stages and "done" in stages
     with kiln.Engine(tmp_path / "kiln.db", threads=1) as engine:
-        # clock: spent or not, there is a winner
-        assert engine.tune(report.problem, budget=0.3).already_tuned
-        assert not engine.tune(report.problem, budget=0.1, force=True).already_tuned
+        assert engine.tune(report.problem, candidates=8).already_tuned
+        assert not engine.tune(report.problem, candidates=2, force=True).already_tuned
 
 
 def test_tune_of_a_range():
@@ -167,10 +166,8 @@ def test_interrupt_stops_tuning_and_keeps_what_was_measured():
     with kiln.Engine(":memory:", threads=1) as engine:
         timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
-        begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            engine.tune("fp32 N N 96 96 96", budget=60)
-        assert time.monotonic() - begin < 10
+            engine.tune("fp32 N N 96 96 96", budget=86400)
         assert "exact" in engine.explain("fp32 N N 96 96 96")
 
 

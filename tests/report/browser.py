@@ -85,13 +85,11 @@ class Browser:
 
     def open(self, url):
         """Returns the seconds until everything is drawn."""
-        start = time.monotonic()
+        start = time.monotonic()  # clock: printed, never compared
         self.call("Page.navigate", url=url)
         while not self.value("location.href !== 'about:blank' && document.documentElement?.dataset.ready"):
-            if time.monotonic() - start > 30:
-                raise RuntimeError(f"{url} did not become ready")
             time.sleep(0.005)  # clock: how often it asks
-        return time.monotonic() - start
+        return time.monotonic() - start  # clock: printed, never compared
 
     def appear(self, width, height, scheme, phone=False):
         """A viewport of that size, in a colour scheme; waits until the page is drawn for it."""

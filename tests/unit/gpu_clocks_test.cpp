@@ -158,7 +158,7 @@ test::CommandResult kiln_with(const std::string& clocks, std::vector<std::string
   kiln.environment["LD_LIBRARY_PATH"] = folders;
   kiln.environment["KILN_CLANG"] = test::fake_clang_path();
   kiln.environment["KILN_REAL_CLANG"] = test::real_clang_path();
-  kiln.environment["KILN_FAKE_CLANG_KEPT"] = test::fake_clang_kept_path();
+  kiln.environment["KILN_KEPT_CODE"] = test::kept_code_path();
   kiln.environment["KILN_FAKE_NVML_SM_MHZ"] = clocks;
   arguments.insert(arguments.end(),
                    {"--device", "hip:0", "--shape", "fp32 N N 16 16 16", "--json"});
@@ -199,8 +199,8 @@ TEST(GpuRace, ACardThatNeverSettlesFinishes) {
 }
 
 TEST(GpuRace, TuningTellsItsConditions) {
-  // clock: spent or not, there is a winner
-  const test::CommandResult result = kiln_with("1980,1980,1980,600", {"tune", "--budget", "1"});
+  const test::CommandResult result =
+      kiln_with("1980,1980,1980,600", {"tune", "--candidates", "4", "--budget", "1h"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.json().at(0)["conditions"].get<std::string>(),
               AllOf(HasSubstr("SM clock 1980 to 1980 MHz"), HasSubstr("clock change dropped")));

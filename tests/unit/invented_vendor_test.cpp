@@ -33,7 +33,7 @@ struct Fake {
   Fake() {
     setenv("KILN_CLANG", test::fake_clang_path().c_str(), 1);
     setenv("KILN_REAL_CLANG", test::real_clang_path().c_str(), 1);
-    setenv("KILN_FAKE_CLANG_KEPT", test::fake_clang_kept_path().c_str(), 1);
+    setenv("KILN_KEPT_CODE", test::kept_code_path().c_str(), 1);
     setenv("KILN_WORKER", test::acme_worker_path().c_str(), 1);
     setenv("LD_LIBRARY_PATH", std::filesystem::path(test::fake_hip_path()).parent_path().c_str(),
            1);
@@ -145,7 +145,7 @@ TEST(InventedDevice, ARangeWhoseSizeIsAPitchServesEverySize) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(text(report->range), "fp32 T N 15..16 16 16 align=16");
   EXPECT_TRUE(report->stored);
-  const auto again = engine->tune(range);
+  const auto again = engine->tune(range, test::few_emulated(6));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_TRUE(again->already_tuned);
   for (const std::int64_t m : {15, 16}) {

@@ -8,18 +8,15 @@
 #include <set>
 #include <utility>
 
-#include "runtime/timer.h"
 #include "tuner/measure/operand_sets.h"
 #include "tuner/search/stopping.h"
 
 namespace kiln::measure_test {
 
-void spend(double ns) {
-  // clock: a call of a known length, or longer
-  const std::int64_t end = now_ns() + static_cast<std::int64_t>(ns);
-  while (now_ns() < end) {
-  }
-}
+/// The tests' own time: calls move it by what they cost, and nothing else does.
+std::int64_t now = 0;
+std::int64_t own_clock() { return now; }
+void spend(double ns) { now += static_cast<std::int64_t>(ns); }
 
 TEST(TimingOf, MedianOfOddAndEvenCounts) {
   EXPECT_EQ(timing_of({5, 1, 3}).median_ns, 3);
@@ -92,20 +89,25 @@ TEST(Measure, GoesOnWhereTheMeasurementBeforeEnded) {
     spend(30e3);
   });
   std::int64_t next = 5;
-  for (int i = 0; i < 2; ++i) measure(calls, {.samples = 3, .next_set = &next});
-  race({calls, calls}, {.samples = 3, .next_set = &next});
+  for (int i = 0; i < 2; ++i) measure(calls, {.samples = 3, .next_set = &next, .clock = own_clock});
+  race({calls, calls}, {.samples = 3, .next_set = &next, .clock = own_clock});
   EXPECT_EQ(next, 5 + std::int64_t(seen.size()));
   for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], 5 + int(i));
 }
 
 TEST(Measure, BatchesShortCallsAndNotLongOnes) {
   std::int64_t made = 0;
-  const Samples brief =
-      measure([&](std::int64_t, std::int64_t count) { made += count; }, {.samples = 5});
+  const Samples brief = measure(calls_over(1,
+                                           [&](int) {
+                                             ++made;
+                                             spend(5);
+                                           }),
+                                {.samples = 5, .clock = own_clock});
   EXPECT_EQ(brief.ns.size(), 5u);
   EXPECT_GT(brief.batch, 1000);
   EXPECT_GE(made, 5 * brief.batch);
-  const Samples slow = measure(calls_over(1, [](int) { spend(50e3); }), {.samples = 3});
+  const Samples slow =
+      measure(calls_over(1, [](int) { spend(50e3); }), {.samples = 3, .clock = own_clock});
   EXPECT_EQ(slow.batch, 1);
   EXPECT_GE(timing_of(slow.ns).low_ns, 50e3);
 }
@@ -118,7 +120,7 @@ TEST(Measure, WakesWhoIsTimedBesideAnother) {
       spend(30e3);
     });
   };
-  const MeasureOptions options{.lead_in_below_ns = kLeadInBelowNs};
+  const MeasureOptions options{.lead_in_below_ns = kLeadInBelowNs, .clock = own_clock};
   Sampler one(caller(0), options), other(caller(1), options);
   one.calibrate();
   other.calibrate();
@@ -134,8 +136,10 @@ TEST(Measure, WakesWhoIsTimedBesideAnother) {
 
 TEST(Measure, SpendsNoMoreThanItsBudgetButItsLeastSamples) {
   const Calls calls = calls_over(1, [](int) { spend(2e6); });
-  EXPECT_EQ(measure(calls, {.samples = 50, .min_samples = 2, .budget_ns = 1}).ns.size(), 2u);
-  EXPECT_LT(measure(calls, {.samples = 50, .budget_ns = 10e6}).ns.size(), 6u);
+  EXPECT_EQ(measure(calls, {.samples = 50, .min_samples = 2, .budget_ns = 1, .clock = own_clock})
+                .ns.size(),
+            2u);
+  EXPECT_LT(measure(calls, {.samples = 50, .budget_ns = 10e6, .clock = own_clock}).ns.size(), 6u);
 }
 
 TEST(Measure, DropsWhatTheGateRefuses) {
@@ -148,7 +152,7 @@ TEST(Measure, DropsWhatTheGateRefuses) {
     disturbed = ++asked % 3 == 2;
     return clean;
   };
-  const Samples samples = measure(calls, {.samples = 8, .gate = gate});
+  const Samples samples = measure(calls, {.samples = 8, .gate = gate, .clock = own_clock});
   EXPECT_EQ(samples.ns.size(), 8u);
   EXPECT_GT(samples.dropped, 0);
   EXPECT_TRUE(samples.gated);
@@ -156,14 +160,14 @@ TEST(Measure, DropsWhatTheGateRefuses) {
 
 TEST(Measure, KeepsDisturbedSamplesRatherThanNone) {
   const Samples samples = measure(calls_over(1, [](int) { spend(30e3); }),
-                                  {.samples = 4, .gate = [] { return false; }});
+                                  {.samples = 4, .gate = [] { return false; }, .clock = own_clock});
   EXPECT_GE(samples.ns.size(), 4u);
   EXPECT_FALSE(samples.gated);
 }
 
 TEST(Measure, UntimedCallsFollowAPauseAndTheGate) {
   int calls = 0, asked = 0;
-  MeasureOptions options{.samples = 8, .settle_ns = 0.5e6};
+  MeasureOptions options{.samples = 8, .settle_ns = 0.5e6, .clock = own_clock};
   options.gate = [&] {
     ++asked;
     return true;
@@ -188,10 +192,10 @@ TEST(Measure, LongCallsNeedNone) {
     ++calls;
     spend(400e3);
   });
-  measure(some, {.samples = 3, .settle_ns = 0.3e6});
+  measure(some, {.samples = 3, .settle_ns = 0.3e6, .clock = own_clock});
   EXPECT_EQ(calls, 1 + 3);
   calls = 0;
-  race({some, some}, {.samples = 3, .settle_ns = 0.3e6});
+  race({some, some}, {.samples = 3, .settle_ns = 0.3e6, .clock = own_clock});
   EXPECT_EQ(calls, 2 + 6);
 }
 
@@ -204,7 +208,8 @@ TEST(Race, InterleavesAndSharesTheWalkThroughTheSets) {
       spend(ns);
     });
   };
-  const auto samples = race({contender(0, 30e3), contender(1, 60e3)}, {.samples = 6});
+  const auto samples =
+      race({contender(0, 30e3), contender(1, 60e3)}, {.samples = 6, .clock = own_clock});
   ASSERT_EQ(samples.size(), 2u);
   EXPECT_EQ(samples[0].ns.size(), 6u);
   EXPECT_LT(timing_of(samples[0].ns).median_ns, timing_of(samples[1].ns).median_ns);
@@ -238,7 +243,7 @@ TEST(Race, ItsSlowerHalvesLeave) {
   std::vector<Calls> contenders;
   for (const double us : {600, 100, 900, 300, 1200, 2000})
     contenders.push_back(calls_over(1, [us](int) { spend(us * 1e3); }));
-  const auto samples = race(contenders, {.samples = 8, .last = 2, .heat = 3});
+  const auto samples = race(contenders, {.samples = 8, .last = 2, .heat = 3, .clock = own_clock});
   std::vector<std::size_t> taken;
   for (const Samples& s : samples) taken.push_back(s.ns.size());
   // Six contenders for three rounds, three for three more, two to the end.
@@ -247,8 +252,9 @@ TEST(Race, ItsSlowerHalvesLeave) {
 
 TEST(Race, StopsWhenToldTo) {
   int rounds = 0;
-  const auto samples = race({calls_over(1, [](int) { spend(25e3); })}, {.samples = 100},
-                            [&](const std::vector<Samples>&) { return ++rounds == 4; });
+  const auto samples =
+      race({calls_over(1, [](int) { spend(25e3); })}, {.samples = 100, .clock = own_clock},
+           [&](const std::vector<Samples>&) { return ++rounds == 4; });
   EXPECT_EQ(samples[0].ns.size(), 4u);
 }
 

@@ -75,10 +75,10 @@ TEST(Prune, KeepsWinnersWithTheirCode) {
   auto store = open_store(dir / "kiln.db");
   fill_store(*store);
   const std::string before = test::database_dump(dir / "kiln.db");
-  const auto dry = store->prune({.older_than_days = 0, .device = "avx512", .dry_run = true});
+  const auto dry = store->prune({.older_than_days = 1, .device = "avx512", .dry_run = true});
   ASSERT_TRUE(dry) << dry.error().message;
   EXPECT_EQ(test::first_difference(test::database_dump(dir / "kiln.db"), before), "");
-  EXPECT_EQ(dry->dropped, (std::map<std::string, std::int64_t>{})) << "none is older than now";
+  EXPECT_EQ(dry->dropped, (std::map<std::string, std::int64_t>{})) << "none is a day old";
 
   const auto one = store->prune({.device = "model=\"avx512\""});
   ASSERT_TRUE(one);

@@ -8,8 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/timer.h"
-
 namespace kiln {
 namespace {
 
@@ -21,30 +19,33 @@ constexpr double kSettledIntervals = 3;
 constexpr double kLongCallNs = 50e6;
 constexpr double kUndisturbedSpeed = 0.9;
 
-double timed(const Calls& calls, std::int64_t& cursor, std::int64_t count) {
-  const std::int64_t begin = now_ns();
+double timed(const Calls& calls, std::int64_t& cursor, std::int64_t count, MeasureClock clock) {
+  const std::int64_t begin = clock();
   calls(cursor, count);
-  const std::int64_t end = now_ns();
+  const std::int64_t end = clock();
   cursor += count;
   return static_cast<double>(end - begin);
 }
 
-/// Untimed calls of `ns` in all, where one lasts less than that.
-void settle(const Calls& calls, std::int64_t& cursor, double call_ns, double ns) {
-  if (call_ns >= ns) return;
-  for (double spent = 0; spent < ns;) spent += timed(calls, cursor, 1);
+/// Untimed calls of `settle_ns` in all, where one lasts less than that.
+void settle(const Calls& calls, std::int64_t& cursor, double call_ns,
+            const MeasureOptions& options) {
+  if (call_ns >= options.settle_ns) return;
+  for (double spent = 0; spent < options.settle_ns;)
+    spent += timed(calls, cursor, 1, options.clock);
 }
 
 /// Calls in a batch that lasts `sample_ns`, found by doubling: one reading of a 10 ns call says
 /// little.
 std::int64_t batch_size(const Calls& calls, std::int64_t& cursor, double first_ns,
-                        double sample_ns) {
+                        const MeasureOptions& options) {
+  const double sample_ns = options.sample_ns;
   if (first_ns >= sample_ns) return 1;
   std::int64_t batch = 1;
-  double ns = timed(calls, cursor, batch);
+  double ns = timed(calls, cursor, batch, options.clock);
   while (ns < sample_ns / 4 && batch < (1 << 22)) {
     batch *= 2;
-    ns = timed(calls, cursor, batch);
+    ns = timed(calls, cursor, batch, options.clock);
   }
   if (ns >= sample_ns) return batch;
   const double factor = ns > 0 ? sample_ns / ns : 1;
@@ -189,20 +190,20 @@ std::int64_t& Sampler::cursor() {
 }
 
 double Sampler::run(std::int64_t calls) {
-  const double ns = timed(calls_, cursor(), calls);
+  const double ns = timed(calls_, cursor(), calls, options_.clock);
   spent_ns_ += ns;
   return ns;
 }
 
 double Sampler::run_after_others() {
-  if (first_ns_ < options_.lead_in_below_ns) timed(calls_, cursor(), 1);
+  if (first_ns_ < options_.lead_in_below_ns) timed(calls_, cursor(), 1, options_.clock);
   return run(samples_.batch);
 }
 
 double Sampler::calibrate() {
   first_ns_ = run(1);
   if (first_ns_ >= kLongCallNs) samples_.ns.push_back(first_ns_);
-  samples_.batch = batch_size(calls_, cursor(), first_ns_, options_.sample_ns);
+  samples_.batch = batch_size(calls_, cursor(), first_ns_, options_);
   calibrated_ = true;
   return first_ns_;
 }
@@ -218,7 +219,7 @@ void Sampler::take(int total, double budget_ns, Sampler* other) {
   while (count() < total && affordable(0)) {
     const int missing = total - count();
     for (int i = 0; i < missing && affordable(i); ++i) {
-      if (admission.interrupted()) settle(calls_, cursor(), first_ns_, options_.settle_ns);
+      if (admission.interrupted()) settle(calls_, cursor(), first_ns_, options_);
       const double ns = other != nullptr ? run_after_others() : run(samples_.batch);
       admission.add(samples_, ns / static_cast<double>(samples_.batch), ns);
       if (other == nullptr) continue;
@@ -244,8 +245,8 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
   std::int64_t& cursor = options.next_set != nullptr ? *options.next_set : from_first;
   std::vector<double> first;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    first.push_back(timed(contenders[i], cursor, 1));
-    samples[i].batch = batch_size(contenders[i], cursor, first[i], options.sample_ns);
+    first.push_back(timed(contenders[i], cursor, 1, options.clock));
+    samples[i].batch = batch_size(contenders[i], cursor, first[i], options);
   }
 
   Admission admission(options);
@@ -270,9 +271,9 @@ std::vector<Samples> race(const std::vector<Calls>& contenders, const MeasureOpt
     for (std::size_t i = 0; i < left.size(); ++i) {
       const std::size_t who = left[static_cast<std::size_t>(
           turn_of(static_cast<int>(i), round_of_these, static_cast<int>(left.size())))];
-      if (admission.interrupted()) settle(contenders[who], cursor, first[who], options.settle_ns);
+      if (admission.interrupted()) settle(contenders[who], cursor, first[who], options);
       if (first[who] < options.lead_in_below_ns) contenders[who](cursor++, 1);
-      const double ns = timed(contenders[who], cursor, samples[who].batch);
+      const double ns = timed(contenders[who], cursor, samples[who].batch, options.clock);
       spent += ns;
       admission.add(samples[who], ns / static_cast<double>(samples[who].batch), ns);
     }

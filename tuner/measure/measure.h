@@ -13,6 +13,7 @@
 #include "generator/problem/device_caps.h"
 #include "kiln/options.hpp"
 #include "runtime/cpu/probe.h"
+#include "runtime/timer.h"
 
 namespace kiln {
 
@@ -53,6 +54,8 @@ SampleGate fma_gate(int threads);
 /// The same with a probe that the caller keeps: it tells the peak of what ran beside the samples.
 SampleGate fma_gate(std::shared_ptr<SpeedGate> probe);
 
+using MeasureClock = std::int64_t (*)();
+
 struct MeasureOptions {
   int samples = 10;           ///< wanted, of each contender
   int min_samples = 1;        ///< taken whatever they cost
@@ -75,6 +78,7 @@ struct MeasureOptions {
   /// until so many are left. 0: none leaves.
   int last = 0;
   int heat = 10;
+  MeasureClock clock = now_ns;  ///< nanoseconds; tests replace it
 };
 
 /// What `lead_in_below_ns` should be: of longer calls waking is under 1 %.
