@@ -31,6 +31,25 @@ bool on_network(const std::filesystem::path& file) {
   return ::statfs(file.c_str(), &fs) == 0 && is_networked(static_cast<long>(fs.f_type));
 }
 
+/// Whether the file's header says so. Where a log lies beside a file, SQLite writes to the log
+/// whatever the header says.
+bool header_says_wal(SQLite::Database& db) {
+  sqlite3_file* file = nullptr;
+  constexpr int kReadVersionAt = 18;
+  unsigned char version = 0;
+  return sqlite3_file_control(db.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &file) ==
+             SQLITE_OK &&
+         file->pMethods->xRead(file, &version, 1, kReadVersionAt) == SQLITE_OK && version == 2;
+}
+
+/// A log of nobody's beside a file without one: it is emptied into the file and goes. With it, the
+/// next one to open the file would find an empty log, take the header's word, and wait for ever.
+void drop_stray_log(SQLite::Database& db) {
+  if (db.execAndGet("PRAGMA journal_mode").getString() != "wal" || header_says_wal(db)) return;
+  // Busy: another one has the file open.
+  sqlite3_exec(db.getHandle(), "PRAGMA journal_mode = DELETE", nullptr, nullptr, nullptr);
+}
+
 /// Changing the journal takes a lock that busy_timeout does not wait for: 1 of 320 concurrent first
 /// opens got "database is locked".
 void set_journal(SQLite::Database& db, const std::string& mode) {
@@ -186,6 +205,7 @@ Result<Layer> writable_layer(const std::filesystem::path& file, const WalkedFile
   }
   const bool networked = on_network(walked.path);
   if (walked.shared && !networked) keep_logs(*layer.db);
+  drop_stray_log(*layer.db);
   set_journal(*layer.db, networked ? "delete" : "wal");
   layer.db->exec("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
   if (Status done = migrate(*layer.db, file.string()); !done) return tl::unexpected(done.error());

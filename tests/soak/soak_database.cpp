@@ -1,11 +1,14 @@
-// Database files that were changed behind kiln's back: opening, checking, listing, explaining,
-// importing, exporting and multiplying end in time, without a crash, and no product is wrong.
+// Database files that were changed behind kiln's back: opening, checking, listing, comparing,
+// explaining, importing, exporting, refreshing, pruning and multiplying end in time, without a
+// crash, and no product is wrong.
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -14,8 +17,15 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cache/class_kernels.h"
+#include "cache/class_maker.h"
+#include "cache/diff.h"
+#include "cache/keys.h"
+#include "cache/prune.h"
+#include "cache/refresh.h"
 #include "cache/stored_roof.h"
 #include "engine/engine_impl.h"
+#include "runtime/compiler.h"
 #include "soak/call.h"
 #include "soak/children.h"
 #include "soak/mutate.h"
@@ -24,6 +34,7 @@
 #include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
+#include "tuner/search/class_list.h"
 
 namespace kiln::soak {
 namespace {
@@ -55,14 +66,31 @@ const std::vector<Gemm>& tuned_shapes() {
 }
 
 Gemm untuned_shape() { return Gemm::row_major(12, 12, 12); }
+/// Of a kind that kernels of a class alone serve.
+Gemm class_shape() { return parse_gemm("fp64 N N 9 21 5").value(); }
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// Two kernels of the class that every CPU is of.
+std::string make_class_kernels(Store& store) {
+  const auto compiler = host_compiler();
+  const auto portable = device_class("portable");
+  if (!compiler || !portable) return "no compiler, or no such class";
+  std::vector<ClassKernel> list = class_list(*portable);
+  const std::string kind = class_text(class_problem(class_shape()));
+  std::erase_if(
+      list, [&](const ClassKernel& one) { return class_text(class_problem(one.gemm)) != kind; });
+  list.resize(std::min<std::size_t>(list.size(), 2));
+  const auto made = make_class(store, **compiler, *portable, list, {});
+  if (!made) return made.error().message;
+  return made->made > 0 && made->failed.empty() ? "" : "no kernel of the class was made";
+}
+
 /// A database with every kind of row: winners with code, losers, failures, code that was proved for
-/// a problem that nobody tuned.
+/// a problem that nobody tuned, kernels of a class.
 std::string make_sound(const fs::path& file) {
   auto engine =
       Engine::open({.database = file, .threads = 1, .on_untuned = [](const std::string&) {}});
@@ -77,7 +105,8 @@ std::string make_sound(const fs::path& file) {
                                          .fp32_flops = 2e11,
                                          .l1_read = 4e11,
                                          .dram_read = 2e10});
-  return kept ? "" : kept.error().message;
+  if (!kept) return kept.error().message;
+  return make_class_kernels(*store);
 }
 
 bool is_utf8(const std::string& text) {
@@ -98,7 +127,7 @@ bool is_utf8(const std::string& text) {
 
 /// What the processes that use files have done, counted in memory that they share.
 struct Counts {
-  std::atomic<std::int64_t> opened, products, tuned_products;
+  std::atomic<std::int64_t> opened, products, tuned_products, class_products;
 };
 
 Counts& shared_counts() {
@@ -121,11 +150,15 @@ class User {
     } else {
       ++counts_.opened;
       look_into(**store);
+      compare(**store);
       hand_on(**store);
     }
     multiply({.database = file_}, store.has_value(), "the file");
     multiply({.database = folder_ / "own.db", .shipped = {file_}}, false, "the file as shipped");
-    if (store) repair(**store);
+    if (store) {
+      repair(**store);
+      renew(**store);
+    }
     return findings_;
   }
 
@@ -148,6 +181,30 @@ class User {
     const BestKey key = test::key_of(64, 96, 128);
     if (const auto roof = stored_roof(store, key.device, key.gemm))
       if (!(roof->roof.ns > 0)) found("a roof that is no time");
+  }
+
+  /// As `kiln db diff` does, with itself.
+  void compare(Store& store) {
+    std::vector<StoredMeasurement> winners;
+    const Status read = store.each_measurement(
+        {.winners = true}, [&](const StoredMeasurement& one) { winners.push_back(one); });
+    if (!read) return told(read.error().message, kFileName);
+    for (const DiffRow& row : diff_winners(winners, winners)) {
+      if (row.other_winner) found(fmt::format("{}: wins against itself", text(row.key.gemm)));
+      if (std::isnan(row.ratio) || std::isnan(row.low) || std::isnan(row.high))
+        found(fmt::format("{}: a ratio that is no number", text(row.key.gemm)));
+    }
+  }
+
+  /// Refreshed, and made smaller: what is left serves as the file did.
+  void renew(Store& store) {
+    if (const auto rows = refresh(store, /*write=*/true); !rows)
+      told(rows.error().message, kFileName);
+    multiply({.database = file_}, true, "the refreshed file");
+    if (const auto report = store.prune({.older_than_days = 0, .winners_too = one_in(random_, 2)});
+        !report)
+      told(report.error().message, kFileName);
+    multiply({.database = file_}, true, "the pruned file");
   }
 
   /// Through an import and through an export: what is run from there is right, too.
@@ -185,6 +242,7 @@ class User {
     }
     for (const Gemm& gemm : tuned_shapes()) multiply(*engine, gemm, from);
     multiply(*engine, untuned_shape(), from);
+    multiply(*engine, class_shape(), from);
   }
 
   void multiply(Engine& engine, const Gemm& gemm, const std::string& from) {
@@ -194,8 +252,10 @@ class User {
     else if (const auto wrong = call.wrong())
       found(fmt::format("WRONG RESULT from {}: {}: {}", from, text(gemm), *wrong));
     ++counts_.products;
-    if (const auto plan = engine.plan(gemm); plan && plan->match() == Match::exact)
-      ++counts_.tuned_products;
+    if (const auto plan = engine.plan(gemm); plan) {
+      counts_.tuned_products += plan->match() == Match::exact;
+      counts_.class_products += gemm == class_shape() && plan->match() == Match::model;
+    }
     if (const auto text = engine.explain(gemm); !text)
       found(fmt::format("{}: explain: {}", from, text.error().message));
   }
@@ -246,9 +306,9 @@ class Databases {
   }
 
   std::string details() const {
-    return fmt::format("{} opened, {} products, {} of them by stored winners",
+    return fmt::format("{} opened, {} products, {} of them by stored winners, {} by a class's",
                        counts_.opened.load(), counts_.products.load(),
-                       counts_.tuned_products.load());
+                       counts_.tuned_products.load(), counts_.class_products.load());
   }
 
  private:

@@ -13,6 +13,7 @@
 
 #include "cache/keys.h"
 #include "cache/layer.h"
+#include "cache/prune.h"
 #include "cache/rows.h"
 #include "cache/schema.h"
 #include "cache/seal.h"
@@ -329,6 +330,23 @@ TEST(Journal, NetworkedFileSystemsAreKnown) {
   EXPECT_FALSE(is_networked(0xef53));                        // ext4
   EXPECT_FALSE(is_networked(0x01021994));                    // tmpfs
   EXPECT_FALSE(is_networked(0x9123683e));                    // btrfs
+}
+
+// Found by soak_database: SQLite wrote to the log, and left the header as it was. Once the log was
+// empty, whoever opened the file took the header's word and waited for the first one to close it.
+TEST(Journal, ALogBesideAFileThatHasNoneIsNobodys) {
+  TempDir dir;
+  const std::filesystem::path file = dir / "kiln.db";
+  store_winner(*open_store(file), key_of(64, 96, 128), 6);
+  tamper(file, "PRAGMA journal_mode = DELETE");
+  std::ofstream(dir / "kiln.db-wal") << std::string(12361, 'x');
+  const auto first = open_store(file);
+  ASSERT_TRUE(first->prune({.older_than_days = 0}));
+  const auto second = Store::open({.database = file});
+  ASSERT_TRUE(second) << second.error().message;
+  store_winner(**second, key_of(1, 2, 3), 6);
+  EXPECT_TRUE(first->best(key_of(1, 2, 3), kNow));
+  EXPECT_TRUE(first->best(key_of(64, 96, 128), kNow));
 }
 
 }  // namespace kiln::store_file_test
