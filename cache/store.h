@@ -58,6 +58,16 @@ struct Record {
   std::optional<SearchExtent> searched = {};
 };
 
+/// What orders a kernel among others. The rest of its record is read where it is asked for
+/// (Store::record_of): a class has hundreds of kernels, of which a call looks at a few.
+struct KernelRow {
+  Config config;
+  std::string binary_key;  // empty: of a file from which no code is loaded
+  bool verified = false;
+  std::size_t layer = 0;  // the file that it is in
+  std::int64_t id = 0;    // its row there
+};
+
 /// Linked code as stored. `key` is runtime/compiler.h's binary_key(); `code_key` leaves the
 /// compiler out, so that a process that never loads one can ask too.
 struct StoredBinary {
@@ -157,6 +167,10 @@ class Store {
   /// templates: they are proposals, proved before they run. Those whose file is not trusted name no
   /// code; seals are looked at by envelope_proven().
   std::vector<Record> tuned_like(const BestKey& key, const Validators& now);
+  /// The same with less of each. A row that record_of() cannot read may be among them.
+  std::vector<KernelRow> kernels_like(const BestKey& key, const Validators& now);
+  /// The record of one of these, without code. Nothing: it cannot be read.
+  std::optional<Record> record_of(const BestKey& key, const KernelRow& row);
   /// Whether a file whose machine code may be loaded has rows of this device.
   bool knows(const DeviceCaps& device);
   /// Every device of files whose machine code may be loaded, the user's own file first.

@@ -17,14 +17,17 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   const auto [entry, fresh] = classes_.try_emplace(key_text(shapeless) + class_text(key.gemm));
   KernelClass& found = entry->second;
   if (!fresh) return found;
-  for (Record& record : store.tuned_like(key, now)) {
-    const Config& config = record.measured.config;
-    const Canonical problem = canonicalise(record.key.gemm);
-    if (!record.measured.verified || !broken_rule(problem, key.device, config).empty()) continue;
-    if (!has_envelope(record.key.gemm, key.device, config)) continue;
-    found.kernels.push_back(
-        {.record = std::move(record), .code = {}, .proved = {}, .code_class = {}});
-  }
+  const auto like = std::make_shared<const BestKey>(key);
+  std::vector<KernelRow> rows = store.kernels_like(key, now);
+  found.kernels.reserve(rows.size());
+  for (KernelRow& row : rows)
+    if (row.verified)
+      found.kernels.push_back({.row = std::move(row),
+                               .like = like,
+                               .record = {},
+                               .code = {},
+                               .proved = {},
+                               .code_class = {}});
   if (!found.kernels.empty())
     if (auto model = store.fit(key);
         model && model->useful() && model->is_current(key.gemm, key.device))
@@ -61,7 +64,7 @@ std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
   if (model) correction.emplace(model->at(gemm));
   std::vector<RankedKernel> allowed;
   for (StoredKernel& kernel : kernels) {
-    const Config& config = kernel.record.measured.config;
+    const Config& config = kernel.config();
     if (!broken_rule(problem, device, config).empty() || !order.allows(config)) continue;
     const double ns = predict_ns(problem, device, config);
     allowed.push_back({correction ? ns * correction->of(config) : ns, &kernel});
@@ -70,13 +73,29 @@ std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
   return allowed;
 }
 
-bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device) {
-  const Config& config = kernel.record.measured.config;
-  const DeviceCaps& made_on = kernel.record.key.device;
+namespace {
+
+/// Reads the kernel's record. False: it is none that serves other sizes.
+bool read_record(StoredKernel& kernel, Store& store) {
+  if (kernel.useless || kernel.record) return !kernel.useless;
+  auto record = store.record_of(*kernel.like, kernel.row);
+  kernel.useless =
+      !record ||
+      !broken_rule(canonicalise(record->key.gemm), kernel.made_on(), kernel.config()).empty() ||
+      !has_envelope(record->key.gemm, kernel.made_on(), kernel.config());
+  if (!kernel.useless) kernel.record = std::move(record);
+  return !kernel.useless;
+}
+
+}  // namespace
+
+bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device, Store& store) {
+  const Config& config = kernel.config();
+  const DeviceCaps& made_on = kernel.made_on();
   const Canonical problem = canonicalise(gemm);
-  if (!broken_rule(problem, device, config).empty()) return false;
+  if (!broken_rule(problem, device, config).empty() || !read_record(kernel, store)) return false;
   if (!kernel.code_class)
-    kernel.code_class = code_class(canonicalise(kernel.record.key.gemm), made_on, config);
+    kernel.code_class = code_class(canonicalise(kernel.record->key.gemm), made_on, config);
   if (code_class(problem, device, config) != *kernel.code_class) return false;
   return on_host(device) || made_on == device ||
          launch_text(gemm, made_on, config) == launch_text(gemm, device, config);

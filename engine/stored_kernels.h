@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,12 +15,19 @@
 
 namespace kiln {
 
-/// A kernel, which serves every size that its config allows and that has the same code.
+/// A kernel, which serves every size that its config allows and that has the same code. All but
+/// what ranks it is found out when it is asked for, since few of many kernels are.
 struct StoredKernel {
-  Record record;                        // of the shape it was tuned for; without its code
-  KernelCode code;                      // once it was loaded
-  std::optional<bool> proved;           // over its envelope; unknown until it is asked for
-  std::optional<CodeClass> code_class;  // likewise, since few of many kernels are asked
+  KernelRow row;
+  std::shared_ptr<const BestKey> like;  // its device and class of problems
+  std::optional<Record> record;  // of the shape it was tuned for, without its code: after serves()
+  KernelCode code;               // once it was loaded
+  std::optional<bool> proved;    // over its envelope
+  std::optional<CodeClass> code_class;
+  bool useless = false;  // its record cannot be read, or is of code that serves no other size
+
+  const Config& config() const { return row.config; }
+  const DeviceCaps& made_on() const { return like->device; }
 };
 
 /// What a prediction says of a kernel that the problem allows.
@@ -64,6 +72,6 @@ class StoredKernels {
 
 /// Whether the problem, which allows the kernel's config, is computed by its very code.
 /// One of another GPU also has the launch there that it would have here: it does the same.
-bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device);
+bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device, Store& store);
 
 }  // namespace kiln

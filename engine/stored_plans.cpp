@@ -20,8 +20,7 @@ namespace {
 template <typename Choices>
 std::size_t kernels_in(const Choices& choices) {
   std::set<std::pair<Config, std::string>> codes;
-  for (const auto& [ns, kernel] : choices)
-    codes.emplace(kernel->record.measured.config, kernel->record.measured.binary_key);
+  for (const auto& [ns, kernel] : choices) codes.emplace(kernel->config(), kernel->row.binary_key);
   return codes.size();
 }
 
@@ -37,14 +36,14 @@ std::string choice_reason(const KernelClass& known, std::size_t count, const Sto
   return fmt::format(
       "the choice of {} among {} stored kernels that have sizes as arguments: {:.1f} us "
       "expected{}, tuned for {}",
-      by, count, ns / 1e3, own || !known.model ? "" : " at most", text(kernel.record.key.gemm));
+      by, count, ns / 1e3, own || !known.model ? "" : " at most", text(kernel.record->key.gemm));
 }
 
 std::string class_reason(std::size_t kernels, const StoredKernel& kernel, double ns) {
   return fmt::format(
       "the analytic model's choice, with this CPU's caches and threads, among {} stored kernels "
       "that serve every CPU with {} ({}); never measured on this one: {:.1f} us expected",
-      kernels, class_name(kernel.record.key.device), kernel.record.database.string(), ns / 1e3);
+      kernels, class_name(kernel.made_on()), kernel.record->database.string(), ns / 1e3);
 }
 
 std::string range_reason(const RangeRecord& range, const RangeCell& cell) {
@@ -63,11 +62,11 @@ std::string told_of(const DeviceCaps& owner, bool own) {
 }  // namespace
 
 bool Engine::Impl::make_ready(StoredKernel& kernel) {
-  if (!kernel.proved) kernel.proved = store->envelope_proven(kernel.record);
+  if (!kernel.proved) kernel.proved = store->envelope_proven(*kernel.record);
   if (!*kernel.proved) return false;
   if (kernel.code) return true;
   kernel.proved = false;  // but for what follows
-  const Record& made = kernel.record;
+  const Record& made = *kernel.record;
   const auto code = store->code(made.measured.binary_key);
   if (!code) return false;
   auto loaded = load(code->image);
@@ -111,7 +110,7 @@ std::optional<SharedPlan> Engine::Impl::range_plan_of(const DeviceCaps& owner, c
         if (value < range.record.range.first || value > range.record.range.last()) continue;
         const RangeCell& cell = range.record.table.at(value);
         StoredKernel* const kernel = kernel_of(range, cell, *store, now);
-        if (kernel == nullptr || !serves(*kernel, key.gemm, here.device) ||
+        if (kernel == nullptr || !serves(*kernel, key.gemm, here.device, *store) ||
             !order.allows(cell.config) || !make_ready(*kernel))
           continue;
         const bool own = owner == here.device;
@@ -138,7 +137,7 @@ std::vector<ClassChoice> Engine::Impl::class_choices(const BestKey& key, double 
     as.device = limited;
     as.determinism = Determinism::run_to_run;
     for (const auto& [ns, kernel] : known.ranked(as)) {
-      const Config& config = kernel->record.measured.config;
+      const Config& config = kernel->config();
       if (takes_epilogue(config) && order.allows(config)) choices.push_back({ns * error, kernel});
     }
   }
@@ -155,10 +154,11 @@ std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads
   const std::vector<ClassChoice> choices = class_choices(key, error);
   for (const auto& [ns, kernel] : choices) {
     if (ns >= below_ns) break;
-    const DeviceCaps& of_class = kernel->record.key.device;
-    if (!serves(*kernel, key.gemm, limited_to_class(key.device, of_class)) || !make_ready(*kernel))
+    const DeviceCaps& of_class = kernel->made_on();
+    if (!serves(*kernel, key.gemm, limited_to_class(key.device, of_class), *store) ||
+        !make_ready(*kernel))
       continue;
-    auto plan = bound_plan(gemm, threads, Match::model, kernel->record.measured.config,
+    auto plan = bound_plan(gemm, threads, Match::model, kernel->config(),
                            class_reason(kernels_in(choices), *kernel, ns), kernel->code, nullptr,
                            class_name(of_class));
     if (plan) return *plan;
@@ -176,8 +176,8 @@ std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int thre
       const AllowedSummation order(key.gemm, device, key.determinism);
       if (!won || !order.allows(won->measured.config)) continue;
       for (StoredKernel& kernel : stored_kernels.of(key, *store, now).kernels) {
-        const Config& config = kernel.record.measured.config;
-        if (config != won->measured.config || !serves(kernel, key.gemm, device) ||
+        const Config& config = kernel.config();
+        if (config != won->measured.config || !serves(kernel, key.gemm, device, *store) ||
             !make_ready(kernel))
           continue;
         auto plan = bound_plan(gemm, threads, Match::nearest, config,
@@ -197,7 +197,7 @@ void Engine::Impl::add_relatives(std::vector<RankedKernel>& ranked, const BestKe
   const std::vector<DeviceCaps>& relatives = stored_kernels.relatives(device, *store);
   if (relatives.empty()) return;
   std::set<Config> own;
-  for (const RankedKernel& choice : ranked) own.insert(choice.kernel->record.measured.config);
+  for (const RankedKernel& choice : ranked) own.insert(choice.kernel->config());
   const KernelClass& known = stored_kernels.of(key, *store, now);
   for (const DeviceCaps& relative : relatives) {
     BestKey there = key;
@@ -206,7 +206,7 @@ void Engine::Impl::add_relatives(std::vector<RankedKernel>& ranked, const BestKe
     const double error = error_of_relatives(known.model ? &*known.model : nullptr,
                                             theirs.model ? &*theirs.model : nullptr, key.gemm);
     for (const auto& [ns, kernel] : theirs.ranked(key))
-      if (!own.contains(kernel->record.measured.config)) ranked.push_back({ns * error, kernel});
+      if (!own.contains(kernel->config())) ranked.push_back({ns * error, kernel});
   }
   std::ranges::stable_sort(ranked, {}, &RankedKernel::ns);
 }
@@ -218,12 +218,12 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
     std::vector<RankedKernel> ranked = known.ranked(key);
     add_relatives(ranked, key);
     for (const auto& [ns, kernel] : ranked) {
-      if (!serves(*kernel, key.gemm, key.device) || !make_ready(*kernel)) continue;
+      if (!serves(*kernel, key.gemm, key.device, *store) || !make_ready(*kernel)) continue;
       if (auto plan = class_plan(gemm, threads, ns)) return plan;
-      const DeviceCaps& made_on = kernel->record.key.device;
+      const DeviceCaps& made_on = kernel->made_on();
       const bool own = made_on == key.device;
       auto plan = bound_plan(
-          gemm, threads, Match::nearest, kernel->record.measured.config,
+          gemm, threads, Match::nearest, kernel->config(),
           choice_reason(known, kernels_in(ranked), *kernel, ns, own) + told_of(made_on, own),
           kernel->code, &key.gemm);
       if (plan) return *plan;

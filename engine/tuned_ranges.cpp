@@ -48,13 +48,19 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
     if (!broken_rule(problem, key.device, config).empty() ||
         !has_envelope(key.gemm, key.device, config))
       return nullptr;
+    record->image.clear();  // loaded by its key
+    record->source.clear();
     kernel = std::make_unique<StoredKernel>(
-        StoredKernel{.record = std::move(*record), .code = {}, .proved = {}, .code_class = {}});
-    kernel->record.image.clear();  // loaded by its key
-    kernel->record.source.clear();
+        StoredKernel{.row = {.config = config, .binary_key = record->measured.binary_key},
+                     .like = std::make_shared<const BestKey>(key),
+                     .record = {},
+                     .code = {},
+                     .proved = {},
+                     .code_class = {}});
+    kernel->record = std::move(record);
   }
   // A table and the rows of its kernels may come from different files.
-  return kernel && kernel->record.measured.config == cell.config ? kernel.get() : nullptr;
+  return kernel && kernel->config() == cell.config ? kernel.get() : nullptr;
 }
 
 }  // namespace kiln

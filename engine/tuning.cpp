@@ -309,9 +309,9 @@ std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
     BestKey there = key;
     there.device = owner;
     for (const auto& [ns, kernel] : stored_kernels.of(there, *store, now).ranked(there)) {
-      const Config& config = kernel->record.measured.config;
+      const Config& config = kernel->config();
       if (configs.size() == kStoredTried) return configs;
-      if (serves(*kernel, key.gemm, key.device) &&
+      if (serves(*kernel, key.gemm, key.device, *store) &&
           std::ranges::find(configs, config) == configs.end())
         configs.push_back(config);
     }

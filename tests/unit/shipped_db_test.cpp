@@ -131,8 +131,8 @@ TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
       key.gemm.alignment = alignment;
       for (const auto& [ns, kernel] : kernels.of(key, **store, {}).ranked(key)) {
         EXPECT_GT(ns, 0);
-        serving +=
-            serves(*kernel, key.gemm, key.device) && store.value()->envelope_proven(kernel->record);
+        serving += serves(*kernel, key.gemm, key.device, **store) &&
+                   (*store)->envelope_proven(*kernel->record);
       }
     }
     EXPECT_GT(serving, 0) << shape;
@@ -186,8 +186,8 @@ TEST(ShippedDatabase, HasAProvedKernelForEveryKindOfProblemOfAnyCpu) {
       const auto ranked = kernels.of(key, **store, {}).ranked(key);
       EXPECT_TRUE(std::ranges::any_of(ranked,
                                       [&](const RankedKernel& one) {
-                                        return serves(*one.kernel, key.gemm, key.device) &&
-                                               store.value()->envelope_proven(one.kernel->record);
+                                        return serves(*one.kernel, key.gemm, key.device, **store) &&
+                                               (*store)->envelope_proven(*one.kernel->record);
                                       }))
           << name << ": " << text(gemm);
     }
