@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace kiln::fitted_model_test {
 
@@ -85,9 +86,9 @@ TEST(FittedModel, TextsOfEarlierVersionsAreRead) {
   auto json = nlohmann::json::parse(model.text());
   for (auto& kernel : json["kernels"]) {
     std::vector<nlohmann::json> all(json["shapes"].size());
-    for (std::size_t i = 0; i < kernel["at"].size(); ++i)
-      all[kernel["at"][i]] = kernel["residuals"][i].get<double>() / 1e4;
-    kernel.erase("at");
+    std::istringstream pairs(kernel["residuals"].get<std::string>());
+    double residual = 0;
+    for (std::size_t place = 0; pairs >> place >> residual;) all[place] = residual / 1e4;
     kernel["residuals"] = all;
   }
   const auto earlier = FittedModel::parse(json.dump());
@@ -97,17 +98,20 @@ TEST(FittedModel, TextsOfEarlierVersionsAreRead) {
   EXPECT_TRUE(FittedModel::parse(model.text())->spelt_as_today());
 }
 
-TEST(FittedModel, PlacesBeyondTheShapesAreAnError) {
+TEST(FittedModel, ResidualsThatAreNoneAreAnError) {
   const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
-  const std::string text = FittedModel::fit(rows, configs, kH200).text();
-  for (const char* place : {"-1", "400", "1.5", "null"}) {
-    auto json = nlohmann::json::parse(text);
-    json["kernels"][0]["at"][0] = nlohmann::json::parse(place);
-    EXPECT_FALSE(FittedModel::parse(json.dump())) << place;
+  auto json = nlohmann::json::parse(FittedModel::fit(rows, configs, kH200).text());
+  for (const char* residuals : {"", "0 5", "0 5 1 -20000000"}) {
+    json["kernels"][0]["residuals"] = residuals;
+    EXPECT_TRUE(FittedModel::parse(json.dump())) << residuals;
   }
-  auto json = nlohmann::json::parse(text);
-  json["kernels"][0]["at"].erase(0);
-  EXPECT_FALSE(FittedModel::parse(json.dump())) << "fewer places than residuals";
+  for (const char* residuals : {"-1 5", "400 5", "1.5 5", "0", "0 ", "0 5 ", " 0 5", "0 5 1", "0,5",
+                                "0 5x", "0 99999999999", "99999999999999999999 5", "null"}) {
+    json["kernels"][0]["residuals"] = residuals;
+    EXPECT_FALSE(FittedModel::parse(json.dump())) << residuals;
+  }
+  json["kernels"][0]["residuals"] = 5;
+  EXPECT_FALSE(FittedModel::parse(json.dump())) << "neither text nor numbers";
 }
 
 TEST(FittedModel, IsCurrentWhileTheAnalyticModelPredictsWhatItDid) {

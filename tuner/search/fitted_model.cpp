@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "generator/problem/groups.h"
@@ -16,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 /// Of a kernel's mean: the mean of all kernels counts as so many of its measurements.
 constexpr double kPrior = 2;
 /// A time beyond e^2 of the prediction is a fault of the measurement or of the config.
@@ -80,23 +81,7 @@ std::int64_t whole(const json& from, std::int64_t least, std::int64_t most) {
   return value;
 }
 
-/// Of each shape, as they were written: those that there are, or all in files of earlier versions.
-bool read_residuals(const json& kernel, std::size_t shapes, std::vector<double>& to) {
-  const json& residuals = kernel.at("residuals");
-  const auto bounded = [](double r) { return std::clamp(r, -kLargest, kLargest); };
-  const auto at = kernel.find("at");
-  if (at == kernel.end()) {
-    for (const json& r : residuals) to.push_back(r.is_null() ? kMissing : bounded(r.get<double>()));
-    return to.size() == shapes;
-  }
-  if (at->size() != residuals.size() || shapes == 0) return false;
-  to.resize(shapes, kMissing);
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    const std::int64_t place = whole((*at)[i], 0, static_cast<std::int64_t>(shapes) - 1);
-    to[static_cast<std::size_t>(place)] = bounded(residuals[i].get<double>() / kUnits);
-  }
-  return true;
-}
+double bounded(double residual) { return std::clamp(residual, -kLargest, kLargest); }
 
 ChoiceQuality quality_from(const json& from) {
   return {.shapes = static_cast<int>(whole(from.at("shapes"), 0, kMostShapes)),
@@ -106,6 +91,48 @@ ChoiceQuality quality_from(const json& from) {
 }
 
 }  // namespace
+
+/// A kernel's residuals, as text() writes them or as earlier versions did.
+struct FittedModel::Reader {
+  using Residuals = std::vector<Residual>;
+
+  /// "shape residual shape residual …" as one text, since a number of JSON costs five times as long
+  /// to read. Nothing: it is no such list.
+  static std::optional<Residuals> in_text(std::string_view text, std::size_t shapes) {
+    if (text.ends_with(' ')) return std::nullopt;
+    Residuals residuals;
+    const char *at = text.data(), *const end = at + text.size();
+    const auto read = [&](auto& number) {
+      const auto [past, error] = std::from_chars(at, end, number);
+      if (error != std::errc()) return false;
+      at = past == end ? end : past + 1;
+      return past == end || *past == ' ';
+    };
+    while (at != end) {
+      std::size_t shape = 0;
+      int units = 0;
+      if (!read(shape) || at == end || !read(units) || shape >= shapes) return std::nullopt;
+      if (!residuals.empty() && shape <= residuals.back().shape) return std::nullopt;
+      residuals.push_back({shape, bounded(units / kUnits)});
+    }
+    return residuals;
+  }
+
+  /// Earlier versions: one for each shape, or null.
+  static std::optional<Residuals> in_array(const json& from, std::size_t shapes) {
+    if (from.size() != shapes) return std::nullopt;
+    Residuals residuals;
+    for (std::size_t i = 0; i < shapes; ++i)
+      if (!from[i].is_null()) residuals.push_back({i, bounded(from[i].get<double>())});
+    return residuals;
+  }
+
+  static std::optional<Residuals> of(const json& kernel, std::size_t shapes) {
+    const json& from = kernel.at("residuals");
+    if (from.is_string()) return in_text(from.get_ref<const std::string&>(), shapes);
+    return from.is_array() ? in_array(from, shapes) : std::nullopt;
+  }
+};
 
 /// The measurements by shape, with predictions, for leave-one-out.
 struct FittedModel::Rows {
@@ -152,21 +179,17 @@ std::vector<double> FittedModel::weights_of(const Sizes& sizes, std::ptrdiff_t l
 
 double FittedModel::correction(const Kernel& kernel, const std::vector<double>& weights) const {
   double sum = trust_ * kernel.mean, weight = trust_;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (std::isnan(kernel.residuals[i])) continue;
-    sum += weights[i] * kernel.residuals[i];
-    weight += weights[i];
+  for (const auto& [shape, residual] : kernel.residuals) {
+    sum += weights[shape] * residual;
+    weight += weights[shape];
   }
   return sum / weight;
 }
 
 double FittedModel::first_prediction(const Config& config, const Kernel& kernel, const Gemm& like,
                                      const DeviceCaps& device) const {
-  const auto timed =
-      std::ranges::find_if_not(kernel.residuals, [](double r) { return std::isnan(r); });
-  if (timed == kernel.residuals.end()) return 0;
-  const Canonical problem = canonicalise(
-      with_sizes(like, shapes_[static_cast<std::size_t>(timed - kernel.residuals.begin())]));
+  if (kernel.residuals.empty()) return 0;
+  const Canonical problem = canonicalise(with_sizes(like, shapes_[kernel.residuals.front().shape]));
   return broken_rule(problem, device, config).empty() ? predict_ns(problem, device, config) : 0;
 }
 
@@ -182,14 +205,13 @@ void FittedModel::settle() {
   sums_.assign(shapes_.size(), 0);
   counts_.assign(shapes_.size(), 0);
   for (const auto& [config, kernel] : kernels_)
-    for (std::size_t i = 0; i < shapes_.size(); ++i)
-      if (!std::isnan(kernel.residuals[i])) sums_[i] += kernel.residuals[i], ++counts_[i];
+    for (const auto& [shape, residual] : kernel.residuals)
+      sums_[shape] += residual, ++counts_[shape];
   const double count = std::accumulate(counts_.begin(), counts_.end(), 0.0);
   mean_ = count > 0 ? std::accumulate(sums_.begin(), sums_.end(), 0.0) / count : 0;
   for (auto& [config, kernel] : kernels_) {
     double own = kPrior * mean_, of = kPrior;
-    for (const double r : kernel.residuals)
-      if (!std::isnan(r)) own += r, ++of;
+    for (const auto& [shape, residual] : kernel.residuals) own += residual, ++of;
     kernel.mean = own / of;
   }
 }
@@ -246,14 +268,14 @@ FittedModel FittedModel::fit(std::span<const TimedConfig> timed, std::span<const
       model.shapes_.push_back(sizes);
       rows.of_shape.emplace_back();
     }
-    std::vector<double>& residuals = model.kernels_[one.config].residuals;
-    residuals.resize(model.shapes_.size(), kMissing);
-    if (!std::isnan(residuals[place->second])) continue;  // the newest comes first
-    residuals[place->second] = std::clamp(std::log(one.ns / predicted), -kLargest, kLargest);
+    std::vector<Residual>& residuals = model.kernels_[one.config].residuals;
+    const auto at = std::ranges::lower_bound(residuals, place->second, {}, &Residual::shape);
+    // The newest comes first.
+    if (at != residuals.end() && at->shape == place->second) continue;
+    residuals.insert(at, {place->second, bounded(std::log(one.ns / predicted))});
     rows.of_shape[place->second].push_back({one.config, predicted, one.ns});
   }
   for (auto& [config, kernel] : model.kernels_) {
-    kernel.residuals.resize(model.shapes_.size(), kMissing);
     kernel.predicted_ns = model.first_prediction(config, kernel, timed.front().gemm, device);
   }
   model.settle();
@@ -277,14 +299,11 @@ bool FittedModel::useful() const {
 std::string FittedModel::text() const {
   json kernels = json::array();
   for (const auto& [config, kernel] : kernels_) {
-    json at = json::array(), residuals = json::array();
-    for (std::size_t i = 0; i < kernel.residuals.size(); ++i) {
-      if (std::isnan(kernel.residuals[i])) continue;
-      at.push_back(i);
-      residuals.push_back(std::llround(kernel.residuals[i] * kUnits));
-    }
+    std::string residuals;
+    for (const auto& [shape, residual] : kernel.residuals)
+      residuals += fmt::format("{}{} {}", residuals.empty() ? "" : " ", shape,
+                               std::llround(residual * kUnits));
     kernels.push_back({{"config", kiln::text(config)},
-                       {"at", std::move(at)},
                        {"residuals", std::move(residuals)},
                        {"predicted_ns", kernel.predicted_ns}});
   }
@@ -317,9 +336,10 @@ Result<FittedModel> FittedModel::parse(std::string_view text) {
       const auto config = parse_config(one.at("config").get<std::string>());
       if (!config) return tl::unexpected(config.error());
       Kernel kernel;
-      if (!read_residuals(one, model.shapes_.size(), kernel.residuals))
-        return wrong("residuals are missing");
-      model.spelt_as_today_ = model.spelt_as_today_ && one.contains("at");
+      auto residuals = Reader::of(one, model.shapes_.size());
+      if (!residuals) return wrong("residuals are missing");
+      kernel.residuals = std::move(*residuals);
+      model.spelt_as_today_ = model.spelt_as_today_ && one.at("residuals").is_string();
       kernel.predicted_ns = one.value("predicted_ns", -1.0);  // none in files of earlier versions
       model.kernels_.emplace(*config, std::move(kernel));
     }

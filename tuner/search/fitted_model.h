@@ -45,8 +45,8 @@ class FittedModel {
                          const DeviceCaps& device);
   /// Errors: bad_input (not what text() writes).
   static Result<FittedModel> parse(std::string_view text);
-  /// JSON: shapes, and for each kernel the places of those where it was timed, 10,000 times
-  /// log(measured / predicted) at each, and what was predicted at the first.
+  /// JSON: shapes, and for each kernel a text of the places of those where it was timed, each with
+  /// 10,000 times log(measured / predicted), and what was predicted at the first.
   std::string text() const;
   /// Whether it was parsed from such a text, not from one of an earlier version, which also says
   /// where kernels were not timed and takes twice as long to read.
@@ -87,10 +87,14 @@ class FittedModel {
 
  private:
   using Sizes = std::array<std::int64_t, 4>;  // m, n, k, batch
+  struct Residual {
+    std::size_t shape;
+    double value;
+  };
   struct Kernel {
-    std::vector<double> residuals;  // of each shape; NaN: not timed there
-    double mean = 0;                // drawn towards that of all kernels
-    double predicted_ns = 0;        // at the first shape that has a residual, tightly laid out
+    std::vector<Residual> residuals;  // of shapes where it was timed, in their order
+    double mean = 0;                  // drawn towards that of all kernels
+    double predicted_ns = 0;          // at the first shape that has a residual, tightly laid out
   };
 
   /// What the analytic model says of the first shape where a kernel was timed.
@@ -100,6 +104,7 @@ class FittedModel {
   std::vector<double> weights_of(const Sizes& sizes, std::ptrdiff_t left_out) const;
   void settle();
   struct Rows;
+  struct Reader;
   void judge(const Rows& rows);
 
   std::vector<Sizes> shapes_;
