@@ -31,7 +31,7 @@ struct FakeRuntime {
   FakeRuntime() {
     setenv("KILN_CLANG", fake_clang_path().c_str(), 1);
     setenv("KILN_REAL_CLANG", real_clang_path().c_str(), 1);
-    setenv("KILN_FAKE_CLANG_KEPT", fake_clang_kept_path().c_str(), 1);
+    setenv("KILN_KEPT_CODE", kept_code_path().c_str(), 1);
     setenv("LD_LIBRARY_PATH", std::filesystem::path(fake_hip_path()).parent_path().c_str(), 1);
     void* object = dlopen(fake_hip_path().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (object == nullptr) std::abort();

@@ -30,7 +30,7 @@ struct InventedNode : KilnCommand {
     environment["KILN_FAKE_HIP_CARDS"] = cards;
     environment["KILN_CLANG"] = fake_clang_path();
     environment["KILN_REAL_CLANG"] = real_clang_path();
-    environment["KILN_FAKE_CLANG_KEPT"] = fake_clang_kept_path();
+    environment["KILN_KEPT_CODE"] = kept_code_path();
     environment["LD_LIBRARY_PATH"] = std::filesystem::path(fake_hip_path()).parent_path().string();
     environment["KILN_LOCK_DIR"] = folder.path().string();
   }

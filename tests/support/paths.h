@@ -19,13 +19,13 @@ std::string cublas_caller_path();
 std::string cublas_hook_path();
 std::string fake_aocl_path();
 std::string fake_blas_path();
-std::string fake_clang_kept_path();
 std::string fake_clang_path();
 std::string fake_cublas_path();
 std::string fake_hip_path();
 std::string fake_nvml_path();
 std::string fake_onednn3_broken_path();
 std::string fake_onednn3_path();
+std::string kept_code_path();
 std::string real_clang_path();
 
 }  // namespace kiln::test
