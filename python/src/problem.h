@@ -62,8 +62,8 @@ struct Call {
   Place place;
   py::object out;
   std::vector<py::object> kept;
-  /// Copies of a CPU's lists, whose numbers become addresses: other threads may write an array while
-  /// the call has left the interpreter's lock.
+  /// Copies of a CPU's lists, whose numbers become addresses: other threads may write an array
+  /// while the call has left the interpreter's lock.
   std::vector<std::vector<std::int32_t>> lists;
 };
 

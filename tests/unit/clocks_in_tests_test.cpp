@@ -18,16 +18,11 @@ namespace kiln::clocks_in_tests_test {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kClocks[] = {"steady_clock::now", "system_clock::now",
-                                        "clock_gettime(",    "getrusage(",
-                                        "now_ns(",           "sleep_for(",
-                                        "sleep_until(",      ".wait_for(",
-                                        ".wait_until(",      "alarm(",
-                                        "\"--budget\"",      ".budget = std::chrono",
-                                        "TIMEOUT ",          "timeout=",
-                                        "budget=0",          "time.time(",
-                                        "time.sleep(",       "time.monotonic(",
-                                        "perf_counter("};
+constexpr std::string_view kClocks[] = {
+    "steady_clock::now", "system_clock::now",     "clock_gettime(",  "getrusage(",   "now_ns(",
+    "sleep_for(",        "sleep_until(",          ".wait_for(",      ".wait_until(", "alarm(",
+    "\"--budget\"",      ".budget = std::chrono", "TIMEOUT ",        "timeout=",     "budget=0",
+    "time.time(",        "time.sleep(",           "time.monotonic(", "perf_counter("};
 
 bool is_source(const fs::path& path) {
   const std::string ending = path.extension().string();
