@@ -290,15 +290,16 @@ Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
     not_loaded(stored->key, kernel.error());
     if (kernel.error().code == ErrorCode::device) return tl::unexpected(kernel.error());
   }
+  const auto without = [this](const Error& error) {
+    machine_refused = machine_refused || error.code == ErrorCode::device;
+    return tl::unexpected(error);
+  };
   const auto compiler = this->compiler();
-  if (!compiler) return tl::unexpected(compiler.error());
+  if (!compiler) return without(compiler.error());
   auto binary = (*compiler)->compile(*source);
-  if (!binary) return tl::unexpected(binary.error());
+  if (!binary) return without(binary.error());
   auto kernel = load(binary->image);
-  if (!kernel) {
-    machine_refused = machine_refused || kernel.error().code == ErrorCode::device;
-    return tl::unexpected(kernel.error());
-  }
+  if (!kernel) return without(kernel.error());
   Built built{std::move(*kernel),
               {.key = binary_key(*source, (*compiler)->version()),
                .code_key = code_key(*source),

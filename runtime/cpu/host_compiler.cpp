@@ -1,6 +1,7 @@
 #include "runtime/cpu/host_compiler.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <xxhash.h>
 
@@ -17,6 +18,7 @@
 #include "runtime/exit_gate.h"
 #include "runtime/fault_handlers.h"
 #include "runtime/log.h"
+#include "runtime/memory_file.h"
 #include "runtime/own_folder.h"
 #include "runtime/quiet_lock.h"
 #include "runtime/work_counts.h"
@@ -74,6 +76,7 @@ class HostCompiler : public Compiler {
     const ExitGate gate;
     if (!gate.open()) return not_at_exit(source);
     const Job job(entry_, source, kKilnClangImage);
+    std::call_once(compiled_, ExitGate::guard_opened_library);
     const auto& result = job.result();
     if (result.error != nullptr) return compile_error(source, result);
     Binary binary;
@@ -100,6 +103,7 @@ class HostCompiler : public Compiler {
  private:
   Entry entry_;
   std::string version_;
+  std::once_flag compiled_;
 };
 
 // The entry points of an opened object, or why it is not the compiler that this code speaks to.
@@ -147,7 +151,10 @@ Result<std::unique_ptr<Compiler>> open_host_compiler(const std::vector<std::stri
     }
     tried += fmt::format("\n  {}: {}", path, refused);
   }
-  return fail(ErrorCode::compiler, "no host compiler could be opened; tried" + tried);
+  // dlopen() does not say whether the machine or the file is to blame.
+  const Fd another(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const ErrorCode blamed = another.get() < 0 ? ErrorCode::device : ErrorCode::compiler;
+  return fail(blamed, "no host compiler could be opened; tried" + tried);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "runtime/exit_gate.h"
@@ -97,7 +98,6 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   Status compile(const Source& source) {
-    count_work(Work::nvrtc);
     if (Status ok = check(n_.nvrtcCreateProgram(&program_, source.text.c_str(),
                                                 source.file_name.c_str(), 0, nullptr, nullptr),
                           "nvrtcCreateProgram");
@@ -149,6 +149,8 @@ class NvrtcCompiler final : public Compiler {
   Result<Binary> compile(const Source& source) override {
     const ExitGate gate;
     if (!gate.open()) return not_at_exit(source);
+    begin(source);
+    count_work(Work::nvrtc);
     Job job(n_);
     if (Status ok = job.compile(source); !ok) return tl::unexpected(ok.error());
     if (const auto warning = performance_warning(job.log()); !warning.empty())
@@ -174,6 +176,8 @@ class NvrtcCompiler final : public Compiler {
   Result<std::string> assembly(const Source& source) override {
     const ExitGate gate;
     if (!gate.open()) return not_at_exit(source);
+    begin(source);
+    count_work(Work::nvrtc);
     Job job(n_);
     if (Status ok = job.compile(source); !ok) return tl::unexpected(ok.error());
     std::string ptx = job.text(n_.nvrtcGetPTXSize, n_.nvrtcGetPTX);
@@ -184,8 +188,19 @@ class NvrtcCompiler final : public Compiler {
   std::string version() const override { return version_; }
 
  private:
+  /// Some of what exit() ends NVRTC registers when it compiles for the first time. Compiles have to
+  /// be waited for before that, so exit() is told of the library after a small one.
+  void begin(const Source& like) {
+    std::call_once(begun_, [&] {
+      Job(n_).compile(
+          {.text = "__global__ void first() {}", .file_name = "first.cu", .flags = like.flags});
+      ExitGate::guard_opened_library();
+    });
+  }
+
   const Nvrtc n_;
   std::string version_;
+  std::once_flag begun_;
 };
 
 }  // namespace

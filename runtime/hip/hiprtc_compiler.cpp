@@ -99,6 +99,7 @@ class HiprtcCompiler : public Compiler {
       // One at a time: a fork while another thread is inside would copy locks that it holds.
       const std::lock_guard lock(mutex_);
       out = api_.may_abort(arch) ? compile_in_child(api_, source) : compile_here(api_, source);
+      std::call_once(compiled_, ExitGate::guard_opened_library);
     }
     if (!out.error.empty())
       return fail(ErrorCode::compiler, fmt::format("{}: {}{}{}", source.file_name, out.error,
@@ -129,6 +130,7 @@ class HiprtcCompiler : public Compiler {
  private:
   Hiprtc api_;
   std::mutex mutex_;
+  std::once_flag compiled_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,7 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "generator/problem/spelling.h"
+#include "generator/render/render.h"
+#include "generator/space/space.h"
 #include "kiln/engine.hpp"
+#include "runtime/backend.h"
 #include "runtime/cpu/host_compiler.h"
 #include "runtime/exit_gate.h"
 #include "support/eventually.h"
@@ -108,6 +113,31 @@ TEST(ExitDeathTest, WaitsForWhoIsInsideOfALibrary) {
         std::exit(3);
       },
       testing::ExitedWithCode(3), "^left$");
+}
+
+// NVRTC registers what exit() ends in its first compile: that went while others compiled, which
+// crashed or hung.
+TEST(ExitDeathTest, WaitsForNvrtc) {
+  const auto nvrtc = backend_of(Vendor::nvidia).compiler();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const DeviceCaps device = cuda_caps_named("sm_90a").value();
+  const Gemm gemm = spelt_for(parse_gemm("bf16 N T 4096 4096 4096").value(), device);
+  const Config config = space_for(gemm, device).value().legal.front();
+  const Source source = render(gemm, device, config).value();
+  for (const int ms : {30, 300})
+    EXPECT_EXIT(
+        {
+          test::end_when_hung();
+          static_cast<void>((*nvrtc)->compile({.text = "", .file_name = "none.cu"}));
+          for (int i = 0; i < 3; ++i)
+            std::thread([&] { static_cast<void>((*nvrtc)->compile(source)); }).detach();
+          // clock: at some moment of these compiles
+          std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+          std::exit(3);
+        },
+        testing::ExitedWithCode(3), "")
+        << ms;
 }
 
 }  // namespace kiln::exit_test

@@ -33,6 +33,17 @@ std::int64_t quarantined(Opened& kiln) {
   return stats ? stats->at(0).quarantined : -1;
 }
 
+// The first test: in a process that has no compiler yet.
+TEST(MachineTrouble, ACompilerThatCouldNotBeOpenedIsOpenedLater) {
+  Opened kiln;
+  const Gemm gemm = Gemm::row_major(35, 67, 19);
+  {
+    const NoDescriptors none;
+    EXPECT_TRUE(computes(*kiln.engine, gemm));
+  }
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::model);
+}
+
 TEST(MachineTrouble, NoDescriptorSaysNothingAboutATunedKernel) {
   Opened kiln;
   const Gemm gemm = Gemm::row_major(33, 65, 17);
