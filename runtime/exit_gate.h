@@ -16,8 +16,8 @@ class ExitGate {
   /// False: the process is ending, and its libraries must not be called.
   bool open() const { return open_; }
 
-  /// Call it when a library has been opened, and again when it has compiled for the first time: exit()
-  /// then waits before the objects end that the library had by then.
+  /// Call it when a library has been opened, and again when it has compiled for the first time:
+  /// exit() then waits before the objects end that the library had by then.
   static void guard_opened_library();
   /// Whether exit() has come to the gate.
   static bool ending();
