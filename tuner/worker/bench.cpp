@@ -231,8 +231,8 @@ class WorkerBench final : public Bench {
     }
     double limit = candidate_seconds(gemm_, device_, best_ns_);
     if (!begun_)
-      limit = std::min(limit, std::max(candidate_seconds(gemm_, device_, 0),
-                                       kFirstShare * options_.budget.count()));
+      limit = std::min(
+          limit, std::max(candidate_seconds(gemm_, device_, 0), kFirstShare * time_->seconds()));
     nlohmann::json request{
         {"do", "screen"}, {"best_ns", best_ns_}, {"config", text(config)}, {"verified", false}};
     std::vector<const std::vector<std::byte>*> images{&compiled.artifact.binary->image};
@@ -288,7 +288,7 @@ class WorkerBench final : public Bench {
                          {"verified", verified_here_.contains(rows[i].config)}});
       images.push_back(&code_.of(rows[i].config)->artifact.binary->image);
     }
-    const double budget = options_.budget.count();
+    const double budget = time_->seconds();
     const double left = std::max(0.0, budget - seconds());
     const double allowed = std::clamp(left, 0.5 * kRaceShare * budget, kRaceShare * budget);
     const auto reply = ask({{"do", "race"},
