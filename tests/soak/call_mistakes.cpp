@@ -87,9 +87,9 @@ constexpr CallMistake kCallMistakes[] = {
      [](kiln_engine* e, const Arguments& x) { return kiln_explain(e, &x.desc, 0, nullptr); }},
     {"tune without an engine", "engine",
      [](kiln_engine*, const Arguments& x) { return tune_for(nullptr, x, 1); }},
-    {"tune for longer than a year", "budget",
+    {"tune for longer than a year", "seconds",
      [](kiln_engine* e, const Arguments& x) { return tune_for(e, x, 1e300); }},
-    {"tune for ever", "budget",
+    {"tune for ever", "seconds",
      [](kiln_engine* e, const Arguments& x) {
        return tune_for(e, x, std::numeric_limits<double>::infinity());
      }},

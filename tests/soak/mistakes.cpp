@@ -138,11 +138,13 @@ constexpr Mistake kProblemMistakes[] = {
        return true;
      }},
     {"grouping -1", "grouping", wrong_enum<&kiln_gemm_desc::grouping, -1>},
-    {"grouping 4", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 4>},
+    {"a grouping too far", "grouping",
+     wrong_enum<&kiln_gemm_desc::grouping, KILN_GROUPING_LIST + 1>},
     {"grouping 256", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 256>},
     {"gather -1", "gather", wrong_enum<&kiln_gemm_desc::gather, -1>},
     {"gather 2", "gather", wrong_enum<&kiln_gemm_desc::gather, 2>},
-    {"scatter 2", "scatter", wrong_enum<&kiln_gemm_desc::scatter, 2>},
+    {"a scatter too far", "scatter",
+     wrong_enum<&kiln_gemm_desc::scatter, KILN_SCATTER_WEIGHTED + 1>},
     {"rows of A without a list", "rows_of_a",
      [](Arguments& x) {
        x.desc.rows_of_a = 1;
