@@ -104,11 +104,12 @@ def test_lists_are_those_of_the_call_whatever_other_threads_write():
     lists = [np.arange(400, dtype=np.int32), np.arange(400, dtype=np.int32)[::-1].copy()]
     wanted = [kiln.matmul(tokens, b, groups=ends, gather=rows, threads=1) for rows in lists]
     rows, over = lists[0].copy(), threading.Event()
+    memory = memoryview(rows).cast("B")
 
     def write():
         while not over.is_set():
             for other in lists:
-                rows[:] = other
+                memory[:] = other.tobytes()  # whole, under the lock: NumPy copies without it
 
     writer = threading.Thread(target=write)
     writer.start()
