@@ -63,14 +63,20 @@ fs::path kept_at(const KilnClangJob& job) {
   return fs::path(folder) / fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-/// What a kept file begins with; the log and the bytes follow.
+/// What a kept file begins with; the log and the bytes follow, of which `hash` is.
 struct Head {
+  XXH64_hash_t hash;
   std::size_t log_bytes, bytes;
   long long code_bytes, stack_bytes, spills;
 };
 
 void keep(const fs::path& path, const Compiled& made) {
-  const Head head{made.log.size(), made.bytes.size(), made.code_bytes, made.stack_bytes,
+  const std::string rest = made.log + made.bytes;
+  const Head head{XXH3_64bits(rest.data(), rest.size()),
+                  made.log.size(),
+                  made.bytes.size(),
+                  made.code_bytes,
+                  made.stack_bytes,
                   made.spills};
   fs::path fresh = path;
   fresh += fmt::format(".{}.{}", ::getpid(), fmt::ptr(&made));
@@ -79,8 +85,7 @@ void keep(const fs::path& path, const Compiled& made) {
   {
     std::ofstream out(fresh, std::ios::binary);
     out.write(reinterpret_cast<const char*>(&head), sizeof head);
-    out.write(made.log.data(), std::streamsize(made.log.size()));
-    out.write(made.bytes.data(), std::streamsize(made.bytes.size()));
+    out.write(rest.data(), std::streamsize(rest.size()));
     if (!out) return;
   }
   fs::rename(fresh, path, ignored);
@@ -91,7 +96,9 @@ std::optional<Compiled> kept_before(const fs::path& path) {
   Head head;
   if (all.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, all.data(), sizeof head);
-  if (all.size() != sizeof head + head.log_bytes + head.bytes) return std::nullopt;
+  if (all.size() != sizeof head + head.log_bytes + head.bytes ||
+      head.hash != XXH3_64bits(all.data() + sizeof head, all.size() - sizeof head))
+    return std::nullopt;
   ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // files that nobody read for weeks are removed
   return Compiled{.bytes = all.substr(sizeof head + head.log_bytes),
                   .log = all.substr(sizeof head, head.log_bytes),
