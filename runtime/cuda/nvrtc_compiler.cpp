@@ -189,7 +189,8 @@ class NvrtcCompiler final : public Compiler {
 
  private:
   /// Some of what exit() ends NVRTC registers when it compiles for the first time. Compiles have to
-  /// be waited for before that, so exit() is told of the library after a small one.
+  /// be waited for before that, so exit() is told of the library after a small one, whether
+  /// that is right or not.
   void begin(const Source& like) {
     std::call_once(begun_, [&] {
       Job(n_).compile(

@@ -138,12 +138,12 @@ constexpr Mistake kProblemMistakes[] = {
        return true;
      }},
     {"grouping -1", "grouping", wrong_enum<&kiln_gemm_desc::grouping, -1>},
-    {"a grouping too far", "grouping",
+    {"grouping beyond the last", "grouping",
      wrong_enum<&kiln_gemm_desc::grouping, KILN_GROUPING_LIST + 1>},
     {"grouping 256", "grouping", wrong_enum<&kiln_gemm_desc::grouping, 256>},
     {"gather -1", "gather", wrong_enum<&kiln_gemm_desc::gather, -1>},
     {"gather 2", "gather", wrong_enum<&kiln_gemm_desc::gather, 2>},
-    {"a scatter too far", "scatter",
+    {"scatter beyond the last", "scatter",
      wrong_enum<&kiln_gemm_desc::scatter, KILN_SCATTER_WEIGHTED + 1>},
     {"rows of A without a list", "rows_of_a",
      [](Arguments& x) {
