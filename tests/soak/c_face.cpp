@@ -1,5 +1,8 @@
 #include "soak/c_face.h"
 
+// A member of a struct of the C interface that is forgotten here does not compile.
+#pragma GCC diagnostic error "-Wmissing-field-initializers"
+
 namespace kiln::soak {
 namespace {
 
@@ -39,6 +42,8 @@ kiln_gemm_desc c_desc(const Gemm& g) {
           .scale_type = static_cast<kiln_dtype>(g.scale_type),
           .zero = static_cast<kiln_zero>(g.zero),
           .grouping = static_cast<kiln_grouping>(g.grouping),
+          .expected_rows = g.expected_rows,
+          .scale_d = static_cast<kiln_scale>(g.scale_d),
           .zero_a = static_cast<kiln_scale>(g.zero_a),
           .gather = static_cast<kiln_gather>(g.gather),
           .scatter = static_cast<kiln_scatter>(g.scatter),
@@ -68,11 +73,14 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
           .scale_b = x.scale_b,
           .zero_b = x.zero_b,
           .groups = x.groups,
+          .scale_d = x.scale_d,
           .zero_a = x.zero_a,
           .column_sums_b = x.column_sums_b,
           .index_a = x.index_a,
           .index_d = x.index_d,
-          .row_weights = x.row_weights};
+          .amax_d = x.amax_d,
+          .row_weights = x.row_weights,
+          .list = nullptr};
 }
 
 Status status_of(kiln_status status) {

@@ -281,7 +281,9 @@ bool over_d(Arguments& x) {
   x.operands.*Field = x.operands.d;
   return true;
 }
-const void* one_further(const void* pointer) { return static_cast<const char*>(pointer) + 1; }
+void* one_further(const void* pointer) {
+  return const_cast<char*>(static_cast<const char*>(pointer) + 1);
+}
 template <auto Field>
 bool misaligned(Arguments& x) {
   if (x.operands.*Field == nullptr || x.gemm.alignment == 1) return false;
@@ -327,6 +329,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"no index_a", "index_a", no_operand<&kiln_operands::index_a>},
     {"no index_d", "index_d", no_operand<&kiln_operands::index_d>},
     {"no row_weights", "row_weights", no_operand<&kiln_operands::row_weights>},
+    {"no scale_d", "scale_d", no_operand<&kiln_operands::scale_d>},
+    {"no amax_d", "amax_d", no_operand<&kiln_operands::amax_d>},
     {"a over d", "a", over_d<&kiln_operands::a>},
     {"b over d", "b",
      [](Arguments& x) { return !x.gemm.b_packed && over_d<&kiln_operands::b>(x); }},
@@ -340,6 +344,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"index_a over d", "index_a", over_d<&kiln_operands::index_a>},
     {"index_d over d", "index_d", over_d<&kiln_operands::index_d>},
     {"row_weights over d", "row_weights", over_d<&kiln_operands::row_weights>},
+    {"scale_d over d", "scale_d", over_d<&kiln_operands::scale_d>},
+    {"amax_d over d", "amax_d", over_d<&kiln_operands::amax_d>},
     {"c a little further than d", "c",
      [](Arguments& x) {
        const int bytes = size_of(x.gemm.d.dtype);
@@ -365,6 +371,8 @@ constexpr Mistake kOperandMistakes[] = {
     {"misaligned index_a", "index_a", misaligned_scale<&kiln_operands::index_a>},
     {"misaligned index_d", "index_d", misaligned_scale<&kiln_operands::index_d>},
     {"misaligned row_weights", "row_weights", misaligned_scale<&kiln_operands::row_weights>},
+    {"misaligned scale_d", "scale_d", misaligned_scale<&kiln_operands::scale_d>},
+    {"misaligned amax_d", "amax_d", misaligned_scale<&kiln_operands::amax_d>},
     {"no packed B", "packed_b",
      [](Arguments& x) { return x.gemm.b_packed && no_operand<&kiln_operands::packed_b>(x); }},
     {"B packed for another problem", "packed_b",

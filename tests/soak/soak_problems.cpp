@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,8 @@ constexpr int kCallsOfProblem = 3, kMistakesOfProblem = 3;
 /// Problems after which both engines are opened anew: each keeps all the kernels that it met, and a
 /// process may have so many mappings.
 constexpr std::int64_t kProblemsOfEngine = 300;
+/// Problems drawn until each mistake could be made in one; the rarest needs some 300.
+constexpr int kDrawsForEachMistake = 5000;
 
 void demand(const Status& status, const char* what) {
   if (!status) throw std::runtime_error(fmt::format("{}: {}", what, status.error().message));
@@ -100,9 +103,28 @@ class Faces {
   std::vector<Gemm> tuned_;
 };
 
+/// With one of those parts, where it may have it, that no drawn problem has: Call compares none.
+Gemm with_rare_parts(Random& random, const Gemm& gemm) {
+  Gemm rare = gemm;
+  switch (random.below(3)) {
+    case 0:
+      rare = gemm.scattered(0, Scatter::weighted);
+      rare.epilogue.bias_as_d = false;
+      break;
+    case 1:
+      rare = gemm.with_amax_d();
+      break;
+    default:
+      rare = gemm.quantised(DType::s8, Scale::line);
+      rare.epilogue.residual = rare.epilogue.bias_as_d = false;
+  }
+  return validate(rare) ? rare : gemm;
+}
+
 class Problems {
  public:
   void one(Report& report, std::int64_t index, Random& random) {
+    if (index == 0) make_each_mistake(report, random);
     if (index % kProblemsOfEngine == 0 && problems_ > 0) faces_.open();
     const auto [gemm, threads] = draw(random);
     ++problems_;
@@ -179,32 +201,79 @@ class Problems {
     return status_of(kiln_plan_run(made, &of_c));
   }
 
-  void make_mistake(Report& report, const Gemm& gemm, int threads, Random& random) {
-    const Call call(gemm, random);
-    Operands operands = call.operands();
-    operands.threads = threads;
+  /// A right call that a mistake is to be made in.
+  struct RightCall {
+    Call call;
     CPacked packed;
-    if (gemm.b_packed) packed = faces_.pack(gemm, operands.b, threads);
-    Arguments arguments{gemm, c_desc(gemm), c_operands(operands, packed.get()), faces_.foreign()};
+    Arguments arguments;
+  };
+
+  RightCall right_call(const Gemm& gemm, int threads, Random& random) {
+    RightCall made{Call(gemm, random), nullptr, {gemm, c_desc(gemm), {}, faces_.foreign()}};
+    Operands operands = made.call.operands();
+    operands.threads = threads;
+    if (gemm.b_packed) made.packed = faces_.pack(gemm, operands.b, threads);
+    made.arguments.operands = c_operands(operands, made.packed.get());
+    return made;
+  }
+
+  void make_mistake(Report& report, const Gemm& gemm, int threads, Random& random) {
+    const RightCall right = right_call(gemm, threads, random);
     switch (random.below(6)) {
-      case 0: {
-        const CallMistake& mistake = any_of(random, call_mistakes_);
-        return judge(report, call, mistake.name, mistake.field,
-                     mistake.call(faces_.of_c(), arguments));
-      }
+      case 0:
+        of_call(report, right, any_of(random, call_mistakes_));
+        break;
       case 1:
-      case 2: {
-        const Mistake& mistake = any_of(random, operand_mistakes_);
-        if (!mistake.make(arguments)) return;
-        return judge(report, call, mistake.name, mistake.field,
-                     kiln_gemm(faces_.of_c(), &arguments.desc, &arguments.operands));
-      }
-      default: {
-        const Mistake& mistake = any_of(random, problem_mistakes_);
-        if (!mistake.make(arguments)) return;
-        return judge(report, call, mistake.name, mistake.field, refused(arguments, random));
-      }
+      case 2:
+        of_operands(report, right, any_of(random, operand_mistakes_));
+        break;
+      default:
+        of_problem(report, right, any_of(random, problem_mistakes_), random);
     }
+  }
+
+  /// Each mistake once, in the first problem drawn that admits it.
+  void make_each_mistake(Report& report, Random& random) {
+    struct Kind {
+      std::string_view name;
+      std::function<bool(const RightCall&)> make;
+    };
+    std::vector<Kind> left;
+    for (const Mistake& m : problem_mistakes_)
+      left.push_back({m.name, [&](auto& right) { return of_problem(report, right, m, random); }});
+    for (const Mistake& m : operand_mistakes_)
+      left.push_back({m.name, [&](auto& right) { return of_operands(report, right, m); }});
+    for (const CallMistake& m : call_mistakes_)
+      left.push_back({m.name, [&](auto& right) { return of_call(report, right, m); }});
+    for (int drawn = 0; !left.empty() && drawn < kDrawsForEachMistake; ++drawn) {
+      const Gemm gemm = with_rare_parts(random, draw_problem(random, kLargest));
+      if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) continue;
+      const RightCall right = right_call(gemm, 1, random);
+      std::erase_if(left, [&](const Kind& kind) { return kind.make(right); });
+    }
+    for (const Kind& kind : left)
+      report.failed(fmt::format("mistake '{}': none of {} problems admits it", kind.name,
+                                kDrawsForEachMistake));
+  }
+
+  /// Each makes the mistake in a copy of the arguments; false when these do not admit it.
+  bool of_problem(Report& report, const RightCall& right, const Mistake& mistake, Random& random) {
+    Arguments arguments = right.arguments;
+    if (!mistake.make(arguments)) return false;
+    judge(report, right.call, mistake.name, mistake.field, refused(arguments, random));
+    return true;
+  }
+  bool of_operands(Report& report, const RightCall& right, const Mistake& mistake) {
+    Arguments arguments = right.arguments;
+    if (!mistake.make(arguments)) return false;
+    judge(report, right.call, mistake.name, mistake.field,
+          kiln_gemm(faces_.of_c(), &arguments.desc, &arguments.operands));
+    return true;
+  }
+  bool of_call(Report& report, const RightCall& right, const CallMistake& mistake) {
+    judge(report, right.call, mistake.name, mistake.field,
+          mistake.call(faces_.of_c(), right.arguments));
+    return true;
   }
 
   /// A wrong problem given to any function that takes one.
