@@ -79,50 +79,96 @@ TEST(FittedModel, IsReadBackAsItWasWritten) {
     EXPECT_NEAR(again->at(kShapes[0]).of(config), model.at(kShapes[0]).of(config), 1e-3);
 }
 
-// Files of earlier versions: a residual for each shape, null where the kernel was not timed.
+/// A model's text in its parts: JSON, and a line for each kernel.
+struct Parts {
+  struct Kernel {
+    std::string config, predicted_ns, residuals;
+  };
+
+  explicit Parts(const std::string& text) {
+    std::istringstream from(text);
+    std::string line;
+    std::getline(from, line);
+    head = nlohmann::json::parse(line);
+    while (std::getline(from, line)) {
+      Kernel& kernel = kernels.emplace_back();
+      std::istringstream parts(line);
+      std::getline(parts, kernel.config, '\t');
+      std::getline(parts, kernel.predicted_ns, '\t');
+      std::getline(parts, kernel.residuals);
+    }
+  }
+  std::string text() const {
+    std::string out = head.dump();
+    for (const auto& [config, predicted_ns, residuals] : kernels)
+      out += "\n" + config + "\t" + predicted_ns + "\t" + residuals;
+    return out;
+  }
+  /// As earlier versions wrote it: residuals as a text, or one for each shape, null where the
+  /// kernel was not timed.
+  nlohmann::json earlier(bool arrays) const {
+    nlohmann::json out = head;
+    for (const auto& [config, predicted_ns, residuals] : kernels) {
+      nlohmann::json kernel{{"config", config}, {"predicted_ns", std::stod(predicted_ns)}};
+      std::vector<nlohmann::json> all(head["shapes"].size());
+      std::istringstream pairs(residuals);
+      double residual = 0;
+      for (std::size_t place = 0; pairs >> place >> residual;) all.at(place) = residual / 1e4;
+      kernel["residuals"] = arrays ? nlohmann::json(all) : nlohmann::json(residuals);
+      out["kernels"].push_back(kernel);
+    }
+    return out;
+  }
+
+  nlohmann::json head;
+  std::vector<Kernel> kernels;
+};
+
 TEST(FittedModel, TextsOfEarlierVersionsAreRead) {
   const auto [configs, rows] = measured({2.0, 1.0, 1.5}, kShapes);
   const FittedModel model = FittedModel::fit(rows, configs, kH200);
-  auto json = nlohmann::json::parse(model.text());
-  for (auto& kernel : json["kernels"]) {
-    std::vector<nlohmann::json> all(json["shapes"].size());
-    std::istringstream pairs(kernel["residuals"].get<std::string>());
-    double residual = 0;
-    for (std::size_t place = 0; pairs >> place >> residual;) all[place] = residual / 1e4;
-    kernel["residuals"] = all;
-  }
-  const auto earlier = FittedModel::parse(json.dump());
-  ASSERT_TRUE(earlier) << earlier.error().message;
-  EXPECT_FALSE(earlier->spelt_as_today());
-  EXPECT_EQ(earlier->text(), model.text());
   EXPECT_TRUE(FittedModel::parse(model.text())->spelt_as_today());
+  for (const bool arrays : {false, true}) {
+    nlohmann::json json = Parts(model.text()).earlier(arrays);
+    const auto earlier = FittedModel::parse(json.dump());
+    ASSERT_TRUE(earlier) << earlier.error().message;
+    EXPECT_FALSE(earlier->spelt_as_today());
+    EXPECT_EQ(earlier->text(), model.text());
+    json["kernels"][1].erase("predicted_ns");  // as the oldest wrote it
+    EXPECT_FALSE(FittedModel::parse(json.dump())->is_current(shape(7, 8, 9), kH200));
+    json["kernels"][1]["residuals"] = 5;
+    EXPECT_FALSE(FittedModel::parse(json.dump())) << "neither text nor numbers";
+  }
 }
 
-TEST(FittedModel, ResidualsThatAreNoneAreAnError) {
+TEST(FittedModel, LinesOfNoKernelAreAnError) {
   const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
-  auto json = nlohmann::json::parse(FittedModel::fit(rows, configs, kH200).text());
-  for (const char* residuals : {"", "0 5", "0 5 1 -20000000"}) {
-    json["kernels"][0]["residuals"] = residuals;
-    EXPECT_TRUE(FittedModel::parse(json.dump())) << residuals;
-  }
-  for (const char* residuals : {"-1 5", "400 5", "1.5 5", "0", "0 ", "0 5 ", " 0 5", "0 5 1", "0,5",
-                                "0 5x", "0 99999999999", "99999999999999999999 5", "null"}) {
-    json["kernels"][0]["residuals"] = residuals;
-    EXPECT_FALSE(FittedModel::parse(json.dump())) << residuals;
-  }
-  json["kernels"][0]["residuals"] = 5;
-  EXPECT_FALSE(FittedModel::parse(json.dump())) << "neither text nor numbers";
+  const Parts good(FittedModel::fit(rows, configs, kH200).text());
+  const auto reads = [&](auto change) {
+    Parts parts = good;
+    change(parts.kernels[0]);
+    return FittedModel::parse(parts.text()).has_value();
+  };
+  const auto residuals = [&](const char* text) {
+    return reads([&](Parts::Kernel& kernel) { kernel.residuals = text; });
+  };
+  for (const char* text : {"", "0 5", "0 5 1 -20000000"}) EXPECT_TRUE(residuals(text)) << text;
+  for (const char* text : {"-1 5", "400 5", "1.5 5", "0", "0 ", "0 5 ", " 0 5", "0 5 1", "0,5",
+                           "0 5x", "0 99999999999", "99999999999999999999 5", "null", "0 5\t"})
+    EXPECT_FALSE(residuals(text)) << text;
+  for (const char* text : {"", "x", "5x", " 5", "1e999"})
+    EXPECT_FALSE(reads([&](Parts::Kernel& kernel) { kernel.predicted_ns = text; })) << text;
+  EXPECT_FALSE(reads([&](Parts::Kernel& kernel) { kernel.config = "cuda_wgmma left=1"; }));
+  EXPECT_FALSE(FittedModel::parse(good.text() + "\n"));
+  EXPECT_FALSE(FittedModel::parse(good.text() + "\n0 5"));
 }
 
 TEST(FittedModel, IsCurrentWhileTheAnalyticModelPredictsWhatItDid) {
   const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
-  const std::string text = FittedModel::fit(rows, configs, kH200).text();
-  EXPECT_TRUE(FittedModel::parse(text)->is_current(shape(7, 8, 9), kH200));
-  auto json = nlohmann::json::parse(text);
-  json["kernels"][1]["predicted_ns"] = json["kernels"][1]["predicted_ns"].get<double>() * 1.01;
-  EXPECT_FALSE(FittedModel::parse(json.dump())->is_current(shape(7, 8, 9), kH200));
-  json["kernels"][1].erase("predicted_ns");  // as earlier versions wrote it
-  EXPECT_FALSE(FittedModel::parse(json.dump())->is_current(shape(7, 8, 9), kH200));
+  Parts parts(FittedModel::fit(rows, configs, kH200).text());
+  EXPECT_TRUE(FittedModel::parse(parts.text())->is_current(shape(7, 8, 9), kH200));
+  parts.kernels[1].predicted_ns = std::to_string(std::stod(parts.kernels[1].predicted_ns) * 1.01);
+  EXPECT_FALSE(FittedModel::parse(parts.text())->is_current(shape(7, 8, 9), kH200));
 }
 
 TEST(FittedModel, DamagedTextIsAnError) {

@@ -92,12 +92,11 @@ ChoiceQuality quality_from(const json& from) {
 
 }  // namespace
 
-/// A kernel's residuals, as text() writes them or as earlier versions did.
+/// The kernels, as text() writes them or as earlier versions did.
 struct FittedModel::Reader {
   using Residuals = std::vector<Residual>;
 
-  /// "shape residual shape residual …" as one text, since a number of JSON costs five times as long
-  /// to read. Nothing: it is no such list.
+  /// "shape residual shape residual …". Nothing: the text is not such a list.
   static std::optional<Residuals> in_text(std::string_view text, std::size_t shapes) {
     if (text.ends_with(' ')) return std::nullopt;
     Residuals residuals;
@@ -127,11 +126,53 @@ struct FittedModel::Reader {
     return residuals;
   }
 
-  static std::optional<Residuals> of(const json& kernel, std::size_t shapes) {
-    const json& from = kernel.at("residuals");
-    if (from.is_string()) return in_text(from.get_ref<const std::string&>(), shapes);
-    return from.is_array() ? in_array(from, shapes) : std::nullopt;
+  Status add(std::string_view config, double predicted_ns, std::optional<Residuals> residuals) {
+    auto parsed = parse_config(config);
+    if (!parsed) return tl::unexpected(parsed.error());
+    if (!residuals) return wrong("residuals are missing");
+    if (kernels.size() == kMostKernels) return wrong("too many kernels");
+    kernels.emplace(std::move(*parsed),
+                    Kernel{.residuals = std::move(*residuals), .predicted_ns = predicted_ns});
+    return {};
   }
+
+  /// Lines of "config\tpredicted_ns\tresiduals", each behind its '\n'.
+  Status lines(std::string_view text, std::size_t shapes) {
+    while (!text.empty()) {
+      const std::string_view line = text.substr(1, text.find('\n', 1) - 1);
+      text.remove_prefix(1 + line.size());
+      const std::size_t config = line.find('\t'), number = line.find('\t', config + 1);
+      if (config == line.npos || number == line.npos) return wrong("a line of no kernel");
+      double predicted_ns = 0;
+      const char* const end = line.data() + number;
+      const auto [past, error] = std::from_chars(line.data() + config + 1, end, predicted_ns);
+      if (error != std::errc() || past != end) return wrong("a prediction is no number");
+      const Status added =
+          add(line.substr(0, config), predicted_ns, in_text(line.substr(number + 1), shapes));
+      if (!added) return added;
+    }
+    return {};
+  }
+
+  /// Objects of earlier versions, the oldest of which have no predictions.
+  Status objects(const json& from, std::size_t shapes) {
+    for (const json& one : from) {
+      const json& residuals = one.at("residuals");
+      const Status added =
+          add(one.at("config").get<std::string>(), one.value("predicted_ns", -1.0),
+              residuals.is_string()  ? in_text(residuals.get_ref<const std::string&>(), shapes)
+              : residuals.is_array() ? in_array(residuals, shapes)
+                                     : std::nullopt);
+      if (!added) return added;
+    }
+    return {};
+  }
+
+  static tl::unexpected<Error> wrong(const std::string& what) {
+    return fail(ErrorCode::bad_input, "fitted model: " + what);
+  }
+
+  std::map<Config, Kernel> kernels;
 };
 
 /// The measurements by shape, with predictions, for leave-one-out.
@@ -296,53 +337,44 @@ bool FittedModel::useful() const {
          quality_.mean >= uncorrected_.mean;
 }
 
+// The kernels are nearly all of it, and JSON takes ten times as long to read as such lines.
 std::string FittedModel::text() const {
-  json kernels = json::array();
+  std::string lines;
   for (const auto& [config, kernel] : kernels_) {
-    std::string residuals;
-    for (const auto& [shape, residual] : kernel.residuals)
-      residuals += fmt::format("{}{} {}", residuals.empty() ? "" : " ", shape,
-                               std::llround(residual * kUnits));
-    kernels.push_back({{"config", kiln::text(config)},
-                       {"residuals", std::move(residuals)},
-                       {"predicted_ns", kernel.predicted_ns}});
+    lines += fmt::format("\n{}\t{}\t", kiln::text(config), kernel.predicted_ns);
+    const char* before = "";
+    for (const auto& [shape, residual] : kernel.residuals) {
+      lines += fmt::format("{}{} {}", before, shape, std::llround(residual * kUnits));
+      before = " ";
+    }
   }
-  return json{{"shapes", shapes_},
-              {"kernels", std::move(kernels)},
-              {"reach", reach_},
-              {"trust", trust_},
-              {"spread", spread_},
-              {"quality", to_json(quality_)},
-              {"uncorrected", to_json(uncorrected_)}}
-      .dump();
+  const json head{{"shapes", shapes_},
+                  {"reach", reach_},
+                  {"trust", trust_},
+                  {"spread", spread_},
+                  {"quality", to_json(quality_)},
+                  {"uncorrected", to_json(uncorrected_)}};
+  return head.dump() + lines;
 }
 
 Result<FittedModel> FittedModel::parse(std::string_view text) {
-  const auto wrong = [](const std::string& what) {
-    return fail(ErrorCode::bad_input, "fitted model: " + what);
-  };
   try {
-    const json from = json::parse(text);
+    const std::string_view head = text.substr(0, text.find('\n'));
+    const json from = json::parse(head);
     FittedModel model;
-    if (from.at("shapes").size() > kMostShapes) return wrong("too many shapes");
+    if (from.at("shapes").size() > kMostShapes) return Reader::wrong("too many shapes");
     for (const json& sizes : from.at("shapes")) {
       Sizes& shape = model.shapes_.emplace_back();
       for (std::size_t i = 0; i < shape.size(); ++i)
         shape[i] = whole(sizes.at(i), 1, std::numeric_limits<std::int64_t>::max());
     }
-    const json& kernels = from.at("kernels");
-    if (kernels.size() > kMostKernels) return wrong("too many kernels");
-    for (const json& one : kernels) {
-      const auto config = parse_config(one.at("config").get<std::string>());
-      if (!config) return tl::unexpected(config.error());
-      Kernel kernel;
-      auto residuals = Reader::of(one, model.shapes_.size());
-      if (!residuals) return wrong("residuals are missing");
-      kernel.residuals = std::move(*residuals);
-      model.spelt_as_today_ = model.spelt_as_today_ && one.at("residuals").is_string();
-      kernel.predicted_ns = one.value("predicted_ns", -1.0);  // none in files of earlier versions
-      model.kernels_.emplace(*config, std::move(kernel));
-    }
+    Reader reader;
+    model.spelt_as_today_ = !from.contains("kernels");
+    const Status read = model.spelt_as_today_
+                            ? reader.lines(text.substr(head.size()), model.shapes_.size())
+                            : reader.objects(from.at("kernels"), model.shapes_.size());
+    if (!read) return tl::unexpected(read.error());
+    model.kernels_ = std::move(reader.kernels);
     model.reach_ = std::clamp(from.at("reach").get<double>(), 0.1, 10.0);
     model.trust_ = std::clamp(from.at("trust").get<double>(), 1e-3, 10.0);
     model.spread_ = from.at("spread").get<double>();
@@ -351,7 +383,7 @@ Result<FittedModel> FittedModel::parse(std::string_view text) {
     model.settle();
     return model;
   } catch (const json::exception& e) {
-    return wrong(e.what());
+    return Reader::wrong(e.what());
   }
 }
 

@@ -45,11 +45,12 @@ class FittedModel {
                          const DeviceCaps& device);
   /// Errors: bad_input (not what text() writes).
   static Result<FittedModel> parse(std::string_view text);
-  /// JSON: shapes, and for each kernel a text of the places of those where it was timed, each with
-  /// 10,000 times log(measured / predicted), and what was predicted at the first.
+  /// JSON, and a line for each kernel, parted by tabs: the config, what was predicted at the first
+  /// shape where it was timed, and the places of those shapes, each with 10,000 times
+  /// log(measured / predicted).
   std::string text() const;
-  /// Whether it was parsed from such a text, not from one of an earlier version, which also says
-  /// where kernels were not timed and takes twice as long to read.
+  /// Whether it was parsed from such a text, not from the JSON of an earlier version, which takes
+  /// longer to read.
   bool spelt_as_today() const { return spelt_as_today_; }
   /// Whether today's analytic models predict what those did that it was fitted to, for a problem of
   /// its class on its device. Where not, its corrections mean nothing: fit() it again.
