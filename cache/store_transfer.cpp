@@ -13,6 +13,7 @@
 #include "cache/transfer.h"
 #include "cache/trust.h"
 #include "cache/unpacked.h"
+#include "cache/winners_first.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -182,8 +183,9 @@ Status Store::export_to(const std::filesystem::path& file, int fastest) {
         if (auto merged = merge(*out->db, layer); !merged) return tl::unexpected(merged.error());
     if (Status few = unpackable(*out->db, impl_->own().path); !few) return few;
     if (fastest > 0) keep_fastest(*out->db, fastest);
-    const bool smaller = compress_again(*out->db).made_smaller > 0;
-    if (fastest > 0 || smaller) out->db->exec("VACUUM");
+    compress_again(*out->db);
+    put_winners_first(*out->db);
+    out->db->exec("VACUUM");
     // A reader on read-only media can make no write-ahead log.
     out->db->exec("PRAGMA journal_mode = DELETE");
     out->db.reset();

@@ -1,4 +1,5 @@
 // How far a space was searched, as a row beside the winner.
+#include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,6 +129,30 @@ TEST(StoreSearch, AnExportMayLeaveOutSlowCandidates) {
                             text(config_of(40))}));
   EXPECT_TRUE(open_store({}, {dir / "app.kiln"})->check(false)->ok());
   EXPECT_EQ(store->known(key, kNow).size(), 8u) << "the store itself stays as it is";
+}
+
+TEST(StoreSearch, WinnersAndTheirConfigsLieFirstInAnExport) {
+  TempDir dir;
+  const BestKey key = key_of(64, 96, 128), other = key_of(8, 8, 8);
+  auto store = open_store(dir / "kiln.db");
+  for (const int mr : {10, 11, 12, 13}) ASSERT_TRUE(store->put(key, kNow, timed(mr, 1000 + mr)));
+  for (const BestKey& each : {other, key}) store_winner(*store, each, 6);
+  ASSERT_TRUE(store->export_to(dir / "app.kiln"));
+  SQLite::Database file((dir / "app.kiln").string());
+  EXPECT_EQ(file.execAndGet("SELECT group_concat(id) FROM measurement WHERE winner").getString(),
+            "1,2");
+  EXPECT_EQ(file.execAndGet("SELECT max(config_id) FROM measurement WHERE winner").getInt(), 1);
+  auto app = open_store({}, {dir / "app.kiln"});
+  EXPECT_TRUE(app->check(false)->ok());
+  for (const BestKey& each : {key, other}) {
+    EXPECT_EQ(app->best(each, kNow)->measured.config, config_of(6));
+    const auto configs = [&](Store& of) {
+      std::multiset<std::string> texts;
+      for (const Measured& row : of.known(each, kNow)) texts.insert(text(row.config));
+      return texts;
+    };
+    EXPECT_EQ(configs(*app), configs(*store));
+  }
 }
 
 TEST(StoreSearch, ImportTakesTheExtentWithTheWinner) {
