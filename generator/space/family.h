@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generator/problem/features.h"
 #include "generator/render/template.h"
 #include "generator/space/gpu_launch.h"
 #include "generator/space/space.h"
@@ -74,28 +75,10 @@ struct Family {
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const Config&) = nullptr;
   /// What follows the compiler's name; null: what the platform says.
   std::vector<std::string> (*flags)(const DeviceCaps&, const Config&) = nullptr;
-  /// Whether the kernels apply the scales that the operands have; null: they know of none.
-  bool (*applies_scales)(const Gemm&) = nullptr;
-  /// Whether the kernels read such scales in every ScaleOrder.
-  bool orders_scales = false;
-  /// Whether the kernels compute gated products; null: they do not.
-  bool (*computes_gates)(const Gemm&) = nullptr;
-  /// Whether the kernels multiply weights (has_weights); null: they know of none.
-  bool (*takes_weights)(const Gemm&) = nullptr;
-  /// Whether the kernels compute grouped problems; null: they do not.
-  bool (*computes_groups)(const Gemm&) = nullptr;
-  /// Whether the kernels compute the products of a list; of a GPU's family launch() then begins
-  /// with the steps that bring the list to the device.
-  bool computes_lists = false;
-  /// Whether the kernels read rows of A and write rows of D by index; null: they do not. Kernels of
-  /// CPUs are called with rows in order.
-  bool (*indexes_rows)(const Gemm&) = nullptr;
-  /// Whether rows of the product may be added to rows of D behind the kernels.
-  bool adds_rows = false;
-  /// Whether the kernels write a D with scales (Gemm::scale_d); null: they do not.
-  bool (*quantises)(const Gemm&) = nullptr;
-  /// Whether the kernels find the largest magnitude of D (Gemm::amax_d); null: they do not.
-  bool (*finds_amax)(const Gemm&) = nullptr;
+  /// What its kernels compute beyond a plain product. With `lists` on a GPU launch() begins with
+  /// the steps that bring the list to the device; kernels of CPUs are called with rows in order,
+  /// whatever the indices.
+  Features offers;
   /// Bumped by hand when code that was rendered before is found to be wrong: stored winners of
   /// older revisions are not used any more. Never for speed, and never for text.
   int revision = 1;

@@ -4,8 +4,6 @@
 
 #include <optional>
 
-#include "generator/problem/extent.h"
-#include "generator/problem/indices.h"
 #include "generator/space/family.h"
 #include "generator/space/platform.h"
 #include "generator/space/summation.h"
@@ -15,40 +13,14 @@ namespace {
 
 constexpr std::string_view kOtherOrder = "sums in the order of class batch_invariant";
 
-bool has_scales(const Gemm& g) { return g.scale_a != Scale::none || g.scale_b != Scale::none; }
-
 /// What every family of the vendor refuses, then its own rules.
 std::string_view broken_rule_of(const Family& family, const Canonical& problem,
                                 const DeviceCaps& device, const Config& config) {
   const Platform& platform = platform_of(device.vendor);
   if (platform.refuses != nullptr)
     if (const auto why = platform.refuses(problem.gemm); !why.empty()) return why;
-  if (has_weights(problem.gemm)) {
-    if (family.takes_weights == nullptr || !family.takes_weights(problem.gemm))
-      return "the family multiplies weights in groups";
-  } else if (has_scales(problem.gemm) &&
-             (family.applies_scales == nullptr || !family.applies_scales(problem.gemm)))
-    return "the family applies the operands' scales";
-  if (orders_scales(problem.gemm) && !family.orders_scales)
-    return "the family reads scales that lie block by block";
-  if (problem.gemm.epilogue.gate != Gate::none &&
-      (family.computes_gates == nullptr || !family.computes_gates(problem.gemm)))
-    return "the family computes gated products";
-  if (problem.gemm.grouping != Grouping::none &&
-      (family.computes_groups == nullptr || !family.computes_groups(problem.gemm)))
-    return "the family computes grouped products";
-  if (problem.gemm.grouping == Grouping::list && !family.computes_lists)
-    return "the family computes lists of products";
-  if ((gathers(problem.gemm) || scatters(problem.gemm)) &&
-      (family.indexes_rows == nullptr || !family.indexes_rows(problem.gemm)))
-    return "the family reads and writes rows by index";
-  if (adds_rows(problem.gemm) && !family.adds_rows)
-    return "the family's rows are added to rows of D";
-  if (problem.gemm.scale_d != Scale::none &&
-      (family.quantises == nullptr || !family.quantises(problem.gemm)))
-    return "the family writes a D with such scales";
-  if (problem.gemm.amax_d && (family.finds_amax == nullptr || !family.finds_amax(problem.gemm)))
-    return "the family finds the largest magnitude of D";
+  if (const Features missing = features_of(problem.gemm) - family.offers; !missing.none())
+    return rule_for(missing);
   return family.broken_rule(problem, device, config);
 }
 
@@ -103,6 +75,7 @@ namespace {
 std::optional<Config> fallback(const Canonical& problem, const DeviceCaps& device) {
   for (const Family& family : families()) {
     if (family.vendor != device.vendor || family.fallback == nullptr) continue;
+    if (!(features_of(problem.gemm) - family.offers).none()) continue;
     if (auto config = family.fallback(problem, device)) return config;
   }
   return std::nullopt;

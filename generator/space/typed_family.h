@@ -68,16 +68,8 @@ struct TypedFamily {
   C (*ragged)(const C&) = nullptr;
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
-  bool (*applies_scales)(const Gemm&) = nullptr;
-  bool orders_scales = false;
-  bool (*computes_gates)(const Gemm&) = nullptr;
-  bool (*takes_weights)(const Gemm&) = nullptr;
-  bool (*computes_groups)(const Gemm&) = nullptr;
-  bool computes_lists = false;  ///< of a GPU's family; a CPU's does where it computes groups
-  bool (*indexes_rows)(const Gemm&) = nullptr;
-  const RowAdder* row_adder = nullptr;  ///< of a GPU's family; null: it refuses such products
-  bool (*quantises)(const Gemm&) = nullptr;
-  bool (*finds_amax)(const Gemm&) = nullptr;
+  Features offers;
+  const RowAdder* row_adder = nullptr;  ///< of a GPU's family that offers added_rows
   int revision = 1;
 };
 
@@ -156,21 +148,12 @@ inline GpuLaunch list_first(const Gemm& gemm, GpuLaunch launch) {
 template <const auto& kRow>
 Family family_row() {
   using C = typename std::remove_cvref_t<decltype(kRow)>::ConfigType;
+  static_assert(kRow.vendor == Vendor::cpu ||
+                kRow.offers.has(Feature::added_rows) == (kRow.row_adder != nullptr));
   Family row{.name = C::kFamily,
              .vendor = kRow.vendor,
              .files = kRow.files,
-             .applies_scales = kRow.applies_scales,
-             .orders_scales = kRow.orders_scales,
-             .computes_gates = kRow.computes_gates,
-             .takes_weights = kRow.takes_weights,
-             .computes_groups = kRow.computes_groups,
-             .computes_lists =
-                 kRow.vendor == Vendor::cpu ? kRow.computes_groups != nullptr : kRow.computes_lists,
-             .indexes_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups : kRow.indexes_rows,
-             .adds_rows = kRow.vendor == Vendor::cpu ? kRow.computes_groups != nullptr
-                                                     : kRow.row_adder != nullptr,
-             .quantises = kRow.quantises,
-             .finds_amax = kRow.finds_amax,
+             .offers = kRow.offers,
              .revision = kRow.revision};
   row.enumerate = [](const Canonical& p, const DeviceCaps& d,
                      const std::function<void(const Config&)>& visit) {

@@ -330,7 +330,7 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
       "the family writes a D with such scales");
   EXPECT_EQ(broken_rule(canonicalise(problem("fp8 N T 512 512 512 groups=3 grouped=k scale=1x128")),
                         hip_caps_named("gfx942").value(), HipSimt{}),
-            "the family computes grouped products");
+            "groups of floats have no scales of A's rows, those of k none of blocks");
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
             "group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet");
   EXPECT_EQ(rule(square, "gfx942", {.depth = 64, .staging = Staging::single, .splits = 65}),

@@ -434,9 +434,7 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
           return dot_instruction(c.isa, d.cpu, bf16, bf16)->flushes ? 0x1p-126 : 0;
         },
     .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); },
-    .applies_scales = host::applies_scales,
-    .computes_groups = [](const Gemm&) { return true; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = host::kOffersGroups | Features{Feature::scales_of_sums, Feature::amax_of_d}};
 
 }  // namespace
 

@@ -195,10 +195,7 @@ constexpr TypedFamily<HostAmxWeights, AmxWeightsSizes> kRow{
     .summation = summation,
     .flushed_by = [](const Gemm&, const DeviceCaps&, const HostAmxWeights&) { return 0x1p-126; },
     .flags = [](const DeviceCaps& d, const HostAmxWeights& c) { return host::flags(c.isa, d); },
-    .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = host::kOffersGroups | Features{Feature::weights, Feature::gates, Feature::amax_of_d}};
 
 }  // namespace
 

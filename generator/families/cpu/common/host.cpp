@@ -72,8 +72,6 @@ bool shifts_a(const Canonical& problem, const DotInstruction& row) {
   return row.kind == Kind::vnni && problem.gemm.a.dtype == s8 && problem.gemm.b.dtype == s8;
 }
 
-bool applies_scales(const Gemm& gemm) { return gemm.accumulator == s32; }
-
 bool needs_partial_accumulators(const Canonical& problem) {
   return gated(problem.gemm) || problem.gemm.d.dtype != problem.gemm.accumulator ||
          !is_floating(problem.gemm.d.dtype);
@@ -112,7 +110,7 @@ void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& devi
   v["lone_column"] = "0";
   v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
   for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
-    const bool of_sums = applies_scales(g) && scale != Scale::none;
+    const bool of_sums = g.accumulator == s32 && scale != Scale::none;
     v[fmt::format("line_scale_{}", side)] = value_of(of_sums);
     v[fmt::format("tensor_scale_{}", side)] = value_of(of_sums && scale == Scale::tensor);
   }

@@ -39,9 +39,11 @@ KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what
 /// templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
-/// Whether kernels apply the scales of A and B: to sums of integers. Other operands with scales are
-/// weights' or nobody's.
-bool applies_scales(const Gemm& gemm);
+/// A kernel that computes one group is called for each, and for each product of a list; rows are
+/// taken and added by index around it.
+inline constexpr Features kOffersGroups =
+    kAnyGroups | Features{Feature::lists, Feature::indexed_rows, Feature::added_rows};
+
 /// Whether accumulators of a part of k need a workspace, because D's type would round them or D has
 /// no room for both factors'.
 bool needs_partial_accumulators(const Canonical& problem);

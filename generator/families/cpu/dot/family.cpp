@@ -225,10 +225,8 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostDot& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); },
-    .applies_scales = host::applies_scales,
-    .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = host::kOffersGroups |
+              Features{Feature::scales_of_sums, Feature::gates, Feature::amax_of_d}};
 
 }  // namespace
 

@@ -203,9 +203,6 @@ std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked&
 
 /// A plain blocking for whatever the best instruction set of the device computes.
 std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
-  const bool scaled = p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none;
-  if (scaled && !has_weights(p.gemm) && !host::applies_scales(p.gemm)) return std::nullopt;
-  if (p.gemm.scale_d != Scale::none) return std::nullopt;
   const Isa isa = host::isas(d).front();
   const auto* row = instruction(isa, p, d);
   if (row == nullptr) return std::nullopt;
@@ -245,11 +242,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return c.widen ? 0 : host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); },
-    .applies_scales = host::applies_scales,
-    .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = host::kOffersGroups | Features{Feature::weights, Feature::scales_of_sums,
+                                             Feature::gates, Feature::amax_of_d}};
 
 }  // namespace
 

@@ -254,7 +254,7 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .summation = [](const Canonical&, const DeviceCaps&, const HostSmall&,
                     const SmallSizes& w) { return host::chain(w.row); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = {Feature::amax_of_d}};
 
 }  // namespace
 

@@ -191,10 +191,7 @@ constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
     .flushed_by = [](const Gemm&, const DeviceCaps&,
                      const HostWeights& c) { return c.pairs ? 0x1p-126 : 0; },
     .flags = [](const DeviceCaps& d, const HostWeights& c) { return host::flags(c.isa, d); },
-    .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = host::kOffersGroups | Features{Feature::weights, Feature::gates, Feature::amax_of_d}};
 
 }  // namespace
 

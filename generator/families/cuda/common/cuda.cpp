@@ -81,10 +81,6 @@ std::string_view c_type(DType t) {
   return "";
 }
 
-bool only_line_scales(const Gemm& g) {
-  return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
-}
-
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device) {
   const Gemm& g = problem.gemm;
   const auto use = [&](const char* name, std::string_view type, const char* gloss) {

@@ -13,9 +13,6 @@ namespace kiln::cuda {
 /// What a kernel calls the storage of an element; empty for types that no NVIDIA GPU computes.
 std::string_view c_type(DType type);
 
-/// Scales of whole lines, or none: what any epilogue can apply.
-bool only_line_scales(const Gemm& gemm);
-
 /// The values and constants that templates/cuda/common/convert.h and epilogue.h expect.
 void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
 

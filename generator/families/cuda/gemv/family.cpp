@@ -293,18 +293,19 @@ std::string summation(const Canonical&, const DeviceCaps&, const CudaGemv&, cons
   return {};
 }
 
-constexpr TypedFamily<CudaGemv, GemvSizes> kRow{.vendor = Vendor::nvidia,
-                                                .files = kFiles,
-                                                .first_rules = kFirst,
-                                                .sizes = sizes_of,
-                                                .rules = kRules,
-                                                .enumerate = enumerate,
-                                                .parameters = parameters,
-                                                .predict_ns = predict,
-                                                .launch = launch,
-                                                .tile = tile,
-                                                .summation = summation,
-                                                .applies_scales = cuda::only_line_scales};
+constexpr TypedFamily<CudaGemv, GemvSizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .launch = launch,
+    .tile = tile,
+    .summation = summation,
+    .offers = {Feature::scales_of_sums, Feature::scales_of_lines}};
 
 }  // namespace
 

@@ -256,7 +256,7 @@ constexpr TypedFamily<C, Sizes> kRow{.vendor = Vendor::nvidia,
                                      .launch = launch,
                                      .tile = tile,
                                      .summation = summation,
-                                     .applies_scales = only_line_scales};
+                                     .offers = {Feature::scales_of_sums, Feature::scales_of_lines}};
 
 }  // namespace
 

@@ -233,24 +233,23 @@ std::string summation(const Canonical&, const DeviceCaps&, const C& c, const Siz
   return fmt::format("{} warps in turn: {}", c.warps, all);
 }
 
-constexpr TypedFamily<C, Sizes> kRow{.vendor = Vendor::nvidia,
-                                     .files = kFiles,
-                                     .first_rules = kFirst,
-                                     .sizes = sizes_of,
-                                     .rules = kRules,
-                                     .enumerate = enumerate,
-                                     .parameters = parameters,
-                                     .predict_ns = predict,
-                                     .launch = launch,
-                                     .tile =
-                                         [](const Canonical&, const C& c, const Sizes& w) {
-                                           return Tile{c.tile_m, w.columns, w.chunk * c.warps};
-                                         },
-                                     .summation = summation,
-                                     .computes_gates = [](const Gemm&) { return true; },
-                                     .takes_weights = has_weights,
-                                     .computes_groups = [](const Gemm&) { return true; },
-                                     .row_adder = &cuda::kRowAdder};
+constexpr TypedFamily<C, Sizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .launch = launch,
+    .tile =
+        [](const Canonical&, const C& c, const Sizes& w) {
+          return Tile{c.tile_m, w.columns, w.chunk * c.warps};
+        },
+    .summation = summation,
+    .offers = kAnyGroups | Features{Feature::weights, Feature::gates, Feature::added_rows},
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

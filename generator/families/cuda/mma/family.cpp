@@ -324,15 +324,10 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     // Floats' are applied by families that promote sums of 8-bit floats or have no need to.
-    .applies_scales =
-        [](const Gemm& g) { return g.accumulator == s32 && cuda::only_line_scales(g); },
-    .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; },
-    .computes_lists = true,
-    .indexes_rows = [](const Gemm&) { return true; },
-    .row_adder = &cuda::kRowAdder,
-    .quantises = [](const Gemm& g) { return g.scale_d == Scale::tensor; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = kAnyGroups | Features{Feature::scales_of_sums, Feature::gates, Feature::lists,
+                                    Feature::indexed_rows, Feature::added_rows, Feature::scale_of_d,
+                                    Feature::amax_of_d},
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

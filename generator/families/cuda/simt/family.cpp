@@ -399,13 +399,10 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .summation = summation,
     .plain = plain,
     .fallback = fallback,
-    .applies_scales = cuda::only_line_scales,
-    .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; },
-    .computes_lists = true,
-    .indexes_rows = [](const Gemm&) { return true; },
-    .row_adder = &cuda::kRowAdder,
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = kAnyGroups | Features{Feature::scales_of_sums, Feature::scales_of_lines,
+                                    Feature::gates, Feature::lists, Feature::indexed_rows,
+                                    Feature::added_rows, Feature::amax_of_d},
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

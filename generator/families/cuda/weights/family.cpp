@@ -192,12 +192,9 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights,
-    .computes_groups = [](const Gemm&) { return true; },
-    .indexes_rows = [](const Gemm&) { return true; },
-    .row_adder = &cuda::kRowAdder,
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers = kAnyGroups | Features{Feature::weights, Feature::gates, Feature::indexed_rows,
+                                    Feature::added_rows, Feature::amax_of_d},
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

@@ -550,15 +550,12 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           clipped.clip = true;
           return clipped;
         },
-    .applies_scales = [](const Gemm& g) { return g.scale_a != Scale::mx_32; },
-    .orders_scales = true,
-    .computes_gates = [](const Gemm&) { return true; },
-    .computes_groups = [](const Gemm&) { return true; },
-    .computes_lists = true,
-    .indexes_rows = [](const Gemm&) { return true; },
-    .row_adder = &cuda::kRowAdder,
-    .quantises = [](const Gemm&) { return true; },
-    .finds_amax = [](const Gemm&) { return true; }};
+    .offers =
+        kAnyGroups | Features{Feature::scales_of_sums, Feature::scales_of_lines,
+                              Feature::scales_of_blocks, Feature::scale_orders, Feature::gates,
+                              Feature::lists, Feature::indexed_rows, Feature::added_rows,
+                              Feature::scale_of_d, Feature::scales_of_d, Feature::amax_of_d},
+    .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

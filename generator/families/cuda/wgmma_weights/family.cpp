@@ -238,9 +238,8 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
           return Tile{c.tile_m, 64 * c.warpgroups, c.block_k * c.stages_of_turn()};
         },
     .summation = summation,
-    .computes_gates = [](const Gemm&) { return true; },
-    .takes_weights = has_weights,
-    .computes_groups = [](const Gemm& g) { return g.grouping != Grouping::k; },
+    .offers = {Feature::weights, Feature::gates, Feature::groups_of_rows, Feature::masked_groups,
+               Feature::added_rows},
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

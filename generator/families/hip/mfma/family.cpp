@@ -406,9 +406,7 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     .flushed_by = flushed_by,
-    .applies_scales = [](const Gemm& g) { return g.accumulator == s32; },
-    .computes_groups = [](const Gemm&) { return true; },
-    .computes_lists = true};
+    .offers = kAnyGroups | Features{Feature::scales_of_sums, Feature::lists}};
 
 }  // namespace
 

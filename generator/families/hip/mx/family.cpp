@@ -326,7 +326,7 @@ constexpr TypedFamily<HipMx, MxSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .applies_scales = [](const Gemm& g) { return g.scale_a == Scale::mx_32; }};
+    .offers = {Feature::scales_mx_32}};
 
 }  // namespace
 

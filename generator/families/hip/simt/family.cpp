@@ -28,9 +28,21 @@ SimtSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipSimt& c) {
           tiles_of_rows(p.gemm, tile_m) * ceil_div(p.gemm.n, tile_n)};
 }
 
+/// Scales of floats are read where those of a product of its own would lie: scales of A's rows do
+/// not where groups have parts of them, and those of blocks along k do not where groups have parts
+/// of k.
+bool scales_suit_groups(const Canonical& p, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
+  const Gemm& g = p.gemm;
+  if (g.accumulator == s32) return true;
+  if (g.grouping == Grouping::k) return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
+  return !(g.grouping == Grouping::rows || g.grouping == Grouping::masked) ||
+         g.scale_a == Scale::none;
+}
+
 constexpr Rule<HipSimt, SimtSizes> kRules[] = {
     {"B is not packed", [](const Canonical& p, const DeviceCaps&, const HipSimt&,
                            const SimtSizes&) { return !p.gemm.b_packed; }},
+    {"groups of floats have no scales of A's rows, those of k none of blocks", scales_suit_groups},
     {"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
      "the tile and the copies of A and B evenly",
      [](const Canonical&, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
@@ -123,15 +135,6 @@ std::optional<HipSimt> plain(const Canonical&, const DeviceCaps&) {
   return HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 4};
 }
 
-/// Scales of elements lie where those of a product of its own would: scales of A's rows do not
-/// where groups have parts of them, and those of blocks along k do not where groups have parts of
-/// k.
-bool computes_groups(const Gemm& g) {
-  if (g.accumulator == s32 || g.grouping == Grouping::list) return true;
-  if (g.grouping == Grouping::k) return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
-  return g.scale_a == Scale::none;
-}
-
 constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .vendor = Vendor::amd,
     .files = kFiles,
@@ -147,9 +150,9 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .applies_scales = [](const Gemm&) { return true; },
-    .computes_groups = computes_groups,
-    .computes_lists = true};
+    .offers =
+        kAnyGroups | Features{Feature::scales_of_sums, Feature::scales_of_lines,
+                              Feature::scales_of_blocks, Feature::scales_mx_32, Feature::lists}};
 
 }  // namespace
 

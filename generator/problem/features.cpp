@@ -1,0 +1,77 @@
+#include "generator/problem/features.h"
+
+#include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
+
+namespace kiln {
+namespace {
+
+template <Grouping kKind>
+bool needs_groups(const Gemm& g) {
+  return g.grouping == kKind;
+}
+
+/// Of scales of A and B that are no weights'.
+Feature kind_of_scales(const Gemm& g) {
+  if (g.accumulator == s32) return Feature::scales_of_sums;
+  if (g.scale_a == Scale::mx_32 || g.scale_b == Scale::mx_32) return Feature::scales_mx_32;
+  if (blocks_along_k(g.scale_a) || blocks_along_k(g.scale_b)) return Feature::scales_of_blocks;
+  return Feature::scales_of_lines;
+}
+
+template <Feature kKind>
+bool needs_scales(const Gemm& g) {
+  return !has_weights(g) && (g.scale_a != Scale::none || g.scale_b != Scale::none) &&
+         kind_of_scales(g) == kKind;
+}
+
+struct FeatureRow {
+  Feature feature;
+  bool (*needed)(const Gemm&);
+  std::string_view rule;
+};
+
+// A problem that needs several names the first that is missing.
+constexpr std::string_view kNoScales = "the family applies the operands' scales",
+                           kNoGroups = "the family computes grouped products",
+                           kNoScalesOfD = "the family writes a D with such scales";
+constexpr FeatureRow kFeatureRows[] = {
+    {Feature::weights, has_weights, "the family multiplies weights in groups"},
+    {Feature::scales_of_sums, needs_scales<Feature::scales_of_sums>, kNoScales},
+    {Feature::scales_of_lines, needs_scales<Feature::scales_of_lines>, kNoScales},
+    {Feature::scales_of_blocks, needs_scales<Feature::scales_of_blocks>, kNoScales},
+    {Feature::scales_mx_32, needs_scales<Feature::scales_mx_32>, kNoScales},
+    {Feature::scale_orders, orders_scales, "the family reads scales that lie block by block"},
+    {Feature::gates, [](const Gemm& g) { return g.epilogue.gate != Gate::none; },
+     "the family computes gated products"},
+    {Feature::groups_of_rows, needs_groups<Grouping::rows>, kNoGroups},
+    {Feature::masked_groups, needs_groups<Grouping::masked>, kNoGroups},
+    {Feature::groups_of_k, needs_groups<Grouping::k>, kNoGroups},
+    {Feature::lists, needs_groups<Grouping::list>, "the family computes lists of products"},
+    {Feature::indexed_rows, [](const Gemm& g) { return gathers(g) || scatters(g); },
+     "the family reads and writes rows by index"},
+    {Feature::added_rows, adds_rows, "the family's rows are added to rows of D"},
+    {Feature::scale_of_d, [](const Gemm& g) { return g.scale_d == Scale::tensor; }, kNoScalesOfD},
+    {Feature::scales_of_d,
+     [](const Gemm& g) { return g.scale_d != Scale::none && g.scale_d != Scale::tensor; },
+     kNoScalesOfD},
+    {Feature::amax_of_d, [](const Gemm& g) { return g.amax_d; },
+     "the family finds the largest magnitude of D"},
+};
+
+}  // namespace
+
+Features features_of(const Gemm& gemm) {
+  Features all;
+  for (const FeatureRow& row : kFeatureRows)
+    if (row.needed(gemm)) all = all | Features{row.feature};
+  return all;
+}
+
+std::string_view rule_for(Features missing) {
+  for (const FeatureRow& row : kFeatureRows)
+    if (missing.has(row.feature)) return row.rule;
+  return {};
+}
+
+}  // namespace kiln
