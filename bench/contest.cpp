@@ -43,7 +43,7 @@ double ContestResult::ratio() const {
 
 Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm& gemm, int threads,
                               const ContestOptions& options, const std::vector<Entrant>& others) {
-  if (Status valid = validate(gemm); !valid) return tl::unexpected(valid.error());
+  if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0 || gemm.batch == 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("{}: a problem with a size of 0 has nothing to time", text(gemm)));

@@ -17,7 +17,7 @@ namespace {
 constexpr int kLeastGpuSamples = 5;
 
 /// A plan as the clock and the checker of a GPU call it.
-RunOnGpu run_on_gpu(const Plan& plan, const Canonical& problem) {
+RunOnGpu run_on_gpu(const Plan& plan, const Problem& problem) {
   return [plan, problem](const KilnGpuArgs& args, gpu::Stream stream) {
     Operands operands{.stream = stream};
     bind_operands(operands, args, problem.swapped);
@@ -33,7 +33,7 @@ RunOnGpu run_on_gpu(const Plan& plan, const Canonical& problem) {
 
 class GpuContest final : public Contest {
  public:
-  GpuContest(std::shared_ptr<const GpuTools> tools, const Gemm& gemm, const Canonical& problem,
+  GpuContest(std::shared_ptr<const GpuTools> tools, const Gemm& gemm, const Problem& problem,
              GpuOperandSets sets, std::uint64_t seed)
       : tools_(std::move(tools)),
         gemm_(gemm),
@@ -118,7 +118,7 @@ class GpuContest final : public Contest {
 
   std::shared_ptr<const GpuTools> tools_;
   Gemm gemm_;
-  Canonical problem_;  // where it is swapped, its A is the plan's B
+  Problem problem_;  // where it is swapped, its A is the plan's B
   std::uint64_t seed_;
   GpuOperandSets sets_;
   std::optional<GpuChecker> checker_;
@@ -151,7 +151,7 @@ class GpuTrack final : public RaceTrack {
   Result<std::unique_ptr<Contest>> prepare(const Gemm& asked, int,
                                            std::uint64_t seed) const override {
     const Gemm gemm = spelt_for(asked, tools_->device()->caps());
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     auto sets = GpuOperandSets::make(*tools_, problem, seed);
     if (!sets) return tl::unexpected(sets.error());
     return std::make_unique<GpuContest>(tools_, gemm, problem, std::move(*sets), seed);

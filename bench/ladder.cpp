@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "bench/gpu_peer.h"
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "generator/problem/spelling.h"
 #include "generator/render/render.h"
 #include "runtime/backend.h"
@@ -89,7 +89,7 @@ class Climb {
     const DeviceCaps& caps = tools_->device()->caps();
     const auto config = parse_config(rung.config);
     if (!config) return tl::unexpected(config.error());
-    const auto source = render(gemm_, caps, *config);
+    const auto source = render(Problem::of(gemm_).value(), caps, *config);
     if (!source) return tl::unexpected(source.error());
     const auto compiler = compiler_for(caps);
     if (!compiler) return tl::unexpected(compiler.error());
@@ -110,7 +110,7 @@ Result<Climb> prepared(const LadderOptions& options, const Gemm& gemm) {
   if (!device) return tl::unexpected(device.error());
   auto tools = GpuTools::make(*device);
   if (!tools) return tl::unexpected(tools.error());
-  auto sets = GpuOperandSets::make(**tools, canonicalise(gemm), options.seed);
+  auto sets = GpuOperandSets::make(**tools, Problem::of(gemm).value(), options.seed);
   if (!sets) return tl::unexpected(sets.error());
   auto checker = GpuChecker::make(*tools, gemm, options.seed);
   if (!checker) return tl::unexpected(checker.error());

@@ -5,8 +5,8 @@
 #include "bench/library.h"
 #include "bench/peer.h"
 #include "bench/peer_abi.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/fields.h"
+#include "generator/problem/problem.h"
 
 namespace kiln {
 namespace {
@@ -32,7 +32,7 @@ struct Module {
 
 class ModuleKernel final : public PeerKernel {
  public:
-  ModuleKernel(const Module& module, void* state, const Canonical& problem)
+  ModuleKernel(const Module& module, void* state, const Problem& problem)
       : module_(module), state_(state), problem_(problem), bytes_(size_of(problem.gemm.d.dtype)) {}
   ~ModuleKernel() override { module_.release(state_); }
   ModuleKernel(const ModuleKernel&) = delete;
@@ -51,7 +51,7 @@ class ModuleKernel final : public PeerKernel {
  private:
   Module module_;
   void* state_;
-  Canonical problem_;
+  Problem problem_;
   std::int64_t bytes_;
 };
 
@@ -85,7 +85,7 @@ class ModulePeer final : public Peer {
  private:
   std::unique_ptr<PeerKernel> kernel(Gemm gemm, int threads) const {
     gemm.b_packed = false;
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const Gemm& g = problem.gemm;
     const KilnPeerProblem p{.is_double = g.a.dtype == fp64,
                             .a_k_major = problem.a_k_major,

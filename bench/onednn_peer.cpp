@@ -9,8 +9,8 @@
 
 #include "bench/onednn.h"
 #include "bench/peer.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/fields.h"
+#include "generator/problem/problem.h"
 
 namespace kiln {
 namespace {
@@ -37,10 +37,10 @@ std::optional<onednn::Type> onednn_type(DType t) {
   }
 }
 
-/// The problem with B plain, in canonical form.
-Canonical plain_canonical(Gemm gemm) {
+/// The problem with B plain.
+Problem with_plain_b(Gemm gemm) {
   gemm.b_packed = false;
-  return canonicalise(gemm);
+  return Problem::of(gemm).value();
 }
 
 bool is_plain_and_not_empty(const Gemm& g) {
@@ -49,7 +49,7 @@ bool is_plain_and_not_empty(const Gemm& g) {
 
 class GemmKernel final : public PeerKernel {
  public:
-  GemmKernel(std::shared_ptr<const Api> api, const Canonical& problem, int threads)
+  GemmKernel(std::shared_ptr<const Api> api, const Problem& problem, int threads)
       : api_(std::move(api)), problem_(problem), threads_(threads) {}
 
   void run(const Operands& operands) override {
@@ -85,7 +85,7 @@ class GemmKernel final : public PeerKernel {
   }
 
   std::shared_ptr<const Api> api_;
-  Canonical problem_;
+  Problem problem_;
   int threads_;
 };
 
@@ -95,7 +95,7 @@ class MatmulKernel final : public PeerKernel {
   static Result<std::unique_ptr<PeerKernel>> make(std::shared_ptr<const Api> api, const Gemm& gemm,
                                                   int threads, bool packed) {
     auto kernel = std::unique_ptr<MatmulKernel>(
-        new MatmulKernel(std::move(api), plain_canonical(gemm), threads));
+        new MatmulKernel(std::move(api), with_plain_b(gemm), threads));
     if (!kernel->create(packed))
       return fail(ErrorCode::unsupported, fmt::format("onednn: no matmul for {}", text(gemm)));
     return kernel;
@@ -144,7 +144,7 @@ class MatmulKernel final : public PeerKernel {
   /// A descriptor until the end of a scope; null where the library refused it.
   using Described = std::unique_ptr<onednn::Descriptor, std::function<void(onednn::Descriptor*)>>;
 
-  MatmulKernel(std::shared_ptr<const Api> api, const Canonical& problem, int threads)
+  MatmulKernel(std::shared_ptr<const Api> api, const Problem& problem, int threads)
       : api_(std::move(api)), problem_(problem), threads_(threads) {}
 
   template <std::size_t n>
@@ -211,7 +211,7 @@ class MatmulKernel final : public PeerKernel {
   }
 
   std::shared_ptr<const Api> api_;
-  Canonical problem_;
+  Problem problem_;
   int threads_;
   onednn::PrimitiveDescriptor* description_ = nullptr;  // of matmul_, and of its weights' layout
   onednn::Primitive *matmul_ = nullptr, *reorder_ = nullptr;
@@ -237,7 +237,7 @@ class OnednnPeer final : public Peer {
                        api_->library().path());
   }
   bool supports(const Gemm& gemm, int threads) const override {
-    const Canonical problem = plain_canonical(gemm);
+    const Problem problem = with_plain_b(gemm);
     const Gemm& g = problem.gemm;
     if (!is_plain_and_not_empty(g) || (threads > 1 && api_->one_thread_only())) return false;
     if (way_ == Way::gemm) {
@@ -251,7 +251,7 @@ class OnednnPeer final : public Peer {
   }
   Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) override {
     if (way_ != Way::gemm) return matmul(gemm, threads);
-    return std::make_unique<GemmKernel>(api_, plain_canonical(gemm), threads);
+    return std::make_unique<GemmKernel>(api_, with_plain_b(gemm), threads);
   }
 
  private:

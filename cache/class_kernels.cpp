@@ -6,7 +6,7 @@
 namespace kiln {
 
 Gemm class_problem(const Gemm& gemm) {
-  Gemm problem = canonicalise(gemm).gemm;
+  Gemm problem = Problem::of(gemm).value().gemm;
   for (Matrix* matrix : {&problem.a, &problem.b, &problem.c, &problem.d})
     matrix->ld = matrix->batch_stride = 0;
   if (problem.b_packed) problem.b.transposed = false;
@@ -22,7 +22,7 @@ BestKey class_key(const DeviceCaps& of_class, const Gemm& gemm) {
 
 bool lies_alike(const Gemm& gemm, const DeviceCaps& device, const DeviceCaps& of_class) {
   if (!gemm.b_packed) return true;
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   return packed_layout(problem, device) == packed_layout(problem, of_class);
 }
 

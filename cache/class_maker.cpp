@@ -49,12 +49,13 @@ class Maker {
     std::set<std::string> kinds;
     for (const auto& [gemm, config] : list) {
       const BestKey key = class_key(of_class_, gemm);
-      auto source = render(key.gemm, of_class_, config);
+      const Problem problem = key.problem();
+      auto source = render(problem, of_class_, config);
       if (!source) return tl::unexpected(source.error());
       const std::string kind = class_text(key.gemm), code = code_key(*source);
       kinds.insert(kind);
       // The division of work is an argument: kernels that differ in it alone are one binary.
-      if (!known.emplace(kind, code + launch_text(key.gemm, of_class_, config)).second)
+      if (!known.emplace(kind, code + launch_text(problem, of_class_, config)).second)
         ++report_.same_code;
       else if (is_there(key, config, code))
         ++report_.there;
@@ -123,7 +124,7 @@ class Maker {
   }
 
   Status keep(const ToMake& one, const Binary& binary) {
-    const double ns = predict_ns(canonicalise(one.key.gemm), of_class_, one.config);
+    const double ns = predict_ns(one.key.problem(), of_class_, one.config);
     Record record{.key = one.key, .validators = made_by_};
     record.measured = {
         .config = one.config,

@@ -26,7 +26,7 @@ void add_envelopes(SQLite::Database& db) {
     const auto gemm = parse_gemm(proof.substr(shape));
     if (!gemm) continue;
     const Gemm fast = gemm->with_numerics(Numerics::fast);
-    if (validate(fast))
+    if (Problem::of(fast))
       added.emplace_back(row.getColumn(0).getInt64(), proof.substr(0, shape) + text(fast));
   }
   row.reset();

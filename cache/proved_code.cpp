@@ -36,21 +36,22 @@ std::vector<OldProof> old_proofs(SQLite::Database& db, std::string_view prefix) 
 }
 
 /// What a proof says of a kernel.
-using ProofText = std::string (*)(const Gemm&, const DeviceCaps&, const Config&);
+using ProofText = std::string (*)(const Problem&, const DeviceCaps&, const Config&);
 
-std::string text_without_code(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
+std::string text_without_code(const Problem& problem, const DeviceCaps& device,
+                              const Config& config) {
   return fmt::format("{}1;launch={};{}", kEnvelopePrefix,
-                     content_hash(launch_text(gemm, device, config)), text(gemm));
+                     content_hash(launch_text(problem, device, config)), text(problem.given));
 }
 
-std::string text_of_schema7(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  return envelope_text(gemm, device, config,
-                       code_class_of_schema7(canonicalise(gemm), device, config));
+std::string text_of_schema7(const Problem& problem, const DeviceCaps& device,
+                            const Config& config) {
+  return envelope_text(problem, device, config, code_class_of_schema7(problem, device, config));
 }
 
-std::string text_of_schema8(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  return envelope_text(gemm, device, config,
-                       code_class_of_schema8(canonicalise(gemm), device, config));
+std::string text_of_schema8(const Problem& problem, const DeviceCaps& device,
+                            const Config& config) {
+  return envelope_text(problem, device, config, code_class_of_schema8(problem, device, config));
 }
 
 /// Whose code a step of the migrations knows anew.
@@ -62,6 +63,7 @@ std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof, 
   std::vector<std::string> texts;
   const auto shape = parse_gemm(proof.text.substr(proof.text.rfind(';') + 1));
   if (!shape) return texts;
+  const Problem problem = Problem::of(*shape).value();
   SQLite::Statement row(db,
                         "SELECT DISTINCT device_id, config.text FROM measurement "
                         "JOIN config ON config.id = config_id "
@@ -71,9 +73,9 @@ std::vector<std::string> new_texts(SQLite::Database& db, const OldProof& proof, 
     const auto device = read_device(db, row.getColumn(0).getInt64());
     const auto config = parse_config(row.getColumn(1).getString());
     if (!device || !config || on_host(*device) != (of == Of::hosts)) continue;
-    if (!broken_rule(canonicalise(*shape), *device, *config).empty()) continue;
-    const std::string today = envelope_text(*shape, *device, *config);
-    if (proof.text == old_text(*shape, *device, *config) || proof.text == today)
+    if (!broken_rule(problem, *device, *config).empty()) continue;
+    const std::string today = envelope_text(problem, *device, *config);
+    if (proof.text == old_text(problem, *device, *config) || proof.text == today)
       texts.push_back(today);
   }
   return texts;

@@ -84,7 +84,9 @@ void keep(SQLite::Database& db, const BestKey& key, const GemmRange& range, cons
     FROM measurement WHERE id = ?1 RETURNING id)sql");
   copy.bind(1, *source);
   copy.bind(2, range_policy(key.policy, range));
-  copy.bind(3, sources == Sources::verified ? launch_text(at.gemm, at.device, cell.config) : "");
+  copy.bind(3, sources == Sources::verified
+                   ? launch_text(Problem::of(at.gemm).value(), at.device, cell.config)
+                   : "");
   copy.executeStep();
   const std::int64_t kept = copy.getColumn(0).getInt64();
   copy.reset();

@@ -17,12 +17,11 @@ namespace kiln {
 namespace {
 
 /// Nothing, or why the record may not run as it is.
-std::string distrust(const Record& record) {
-  const std::string today = launch_text(record.key.gemm, record.key.device, record.measured.config);
+std::string distrust(const Problem& problem, const Record& record) {
+  const std::string today = launch_text(problem, record.key.device, record.measured.config);
   if (today.empty())
-    return fmt::format(
-        "its config breaks the rule '{}'",
-        broken_rule(canonicalise(record.key.gemm), record.key.device, record.measured.config));
+    return fmt::format("its config breaks the rule '{}'",
+                       broken_rule(problem, record.key.device, record.measured.config));
   if (record.launch.empty()) return "its launch was never stored";
   if (record.launch != today) return "its launch, ABI or family's revision is not today's";
   return {};
@@ -40,8 +39,10 @@ class Refresh {
       return row;
     };
     if (is_library(record.measured.config)) return row;  // no code of kiln's
-    if (std::string reason = distrust(record); !reason.empty()) return to_race(std::move(reason));
-    const auto source = render(record.key.gemm, record.key.device, record.measured.config);
+    const Problem problem = record.key.problem();
+    if (std::string reason = distrust(problem, record); !reason.empty())
+      return to_race(std::move(reason));
+    const auto source = render(problem, record.key.device, record.measured.config);
     if (!source) return to_race(source.error().message);
     const auto stored = store_.code(record.measured.binary_key);
     if (!stored) return to_race("its code is missing, damaged or not trusted");

@@ -181,7 +181,7 @@ void stamp_winner(SQLite::Database& db, const BestKey& key, const KeyIds& ids) {
   const auto config = parse_config(find.getColumn(1).getString());
   find.reset();
   SQLite::Statement launch(db, "UPDATE measurement SET launch = ? WHERE id = ?");
-  launch.bind(1, config ? launch_text(key.gemm, key.device, *config) : std::string());
+  launch.bind(1, config ? launch_text(key.problem(), key.device, *config) : std::string());
   launch.bind(2, id);
   launch.exec();
   seal_measurement(db, id);
@@ -266,7 +266,7 @@ struct Table<Gemm> {
   static constexpr const char *kName = "problem", *kMore = ", key, class";
   static void visit(auto& gemm, auto& fields) { for_each_gemm_field(gemm, fields); }
   static bool sound(const Gemm& gemm, RowReader& row) {
-    return validate(gemm) && row.next_is(key_text(gemm)) && row.next_is(class_text(gemm));
+    return Problem::of(gemm) && row.next_is(key_text(gemm)) && row.next_is(class_text(gemm));
   }
 };
 

@@ -143,7 +143,7 @@ std::optional<Record> Store::Impl::best_in(Layer& layer, const BestKey& key,
       continue;
     }
     const std::string launch = row.getColumn(kKeyColumns + 3).getString();
-    if (!launch.empty() && launch != launch_text(key.gemm, key.device, measured->config)) {
+    if (!launch.empty() && launch != launch_text(key.problem(), key.device, measured->config)) {
       log::debug(
           "database {}: config '{}' for {}: skipped, its stored launch is not the one made now",
           layer.path.string(), text(measured->config), text(key.gemm));
@@ -175,7 +175,7 @@ std::optional<Record> Store::best(const BestKey& key, const Validators& now) {
     if ((record->validators.runtime != now.runtime || record->launch.empty()) &&
         impl_->proven(record->measured.binary_key, key, record->measured.config, now.runtime)) {
       record->validators.runtime = now.runtime;
-      record->launch = launch_text(key.gemm, key.device, record->measured.config);
+      record->launch = launch_text(key.problem(), key.device, record->measured.config);
     }
     return record;
   }

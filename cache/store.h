@@ -27,6 +27,8 @@ struct BestKey {
   Gemm gemm;           // every field
   std::string policy;  // measurement policy, "cold-v1"
   Determinism determinism = Determinism::run_to_run;
+  /// Of a valid `gemm`, which those of keys are.
+  Problem problem() const { return Problem::of(gemm).value(); }
   auto operator<=>(const BestKey&) const = default;
 };
 

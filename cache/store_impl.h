@@ -104,8 +104,8 @@ std::string proof_text(const BestKey& key, const Config& config);
 void bind_fit_key(SQLite::Statement& row, const BestKey& key);
 /// The same of a proof over the envelope of a problem's code: version, code class, launch, threads
 /// of a CPU, shape. The config breaks no rule.
-std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
-std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+std::string envelope_text(const Problem& problem, const DeviceCaps& device, const Config& config);
+std::string envelope_text(const Problem& problem, const DeviceCaps& device, const Config& config,
                           const CodeClass& code);
 /// Code that no winner names is compiled again when it is asked for: its binary, proofs and source
 /// are removed. `key`: of the binary.

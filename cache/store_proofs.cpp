@@ -13,20 +13,20 @@ namespace kiln {
 
 std::string proof_text(const BestKey& key, const Config& config) {
   return fmt::format("{} threads={} launch={}", key_text(key.gemm), key.device.compute_units,
-                     content_hash(launch_text(key.gemm, key.device, config)));
+                     content_hash(launch_text(key.problem(), key.device, config)));
 }
 
-std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  return envelope_text(gemm, device, config, code_class(canonicalise(gemm), device, config));
+std::string envelope_text(const Problem& problem, const DeviceCaps& device, const Config& config) {
+  return envelope_text(problem, device, config, code_class(problem, device, config));
 }
 
-std::string envelope_text(const Gemm& gemm, const DeviceCaps& device, const Config& config,
+std::string envelope_text(const Problem& problem, const DeviceCaps& device, const Config& config,
                           const CodeClass& code) {
   const bool host = on_host(device);
   return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix,
                      host ? kHostEnvelope : kGpuEnvelope, code.high, code.low,
-                     content_hash(launch_text(gemm, device, config)),
-                     host ? device.compute_units : 0, text(gemm));
+                     content_hash(launch_text(problem, device, config)),
+                     host ? device.compute_units : 0, text(problem.given));
 }
 
 namespace {
@@ -55,7 +55,7 @@ Status Store::proved(const std::string& binary_key, const BestKey& key, const Co
 Status Store::proved_envelope(const Record& record) {
   return write(*impl_, [&](SQLite::Database& db) -> Status {
     add_proof(db, record.measured.binary_key,
-              envelope_text(record.key.gemm, record.key.device, record.measured.config),
+              envelope_text(record.key.problem(), record.key.device, record.measured.config),
               record.validators.runtime);
     return {};
   });
@@ -85,7 +85,7 @@ bool Store::code_proven(const Record& record) {
   const QuietLock lock(impl_->mutex);
   const DeviceCaps& device = record.key.device;
   const Config& config = record.measured.config;
-  const Canonical own = canonicalise(record.key.gemm);
+  const Problem own = record.key.problem();
   if (!broken_rule(own, device, config).empty()) return false;
   const CodeClass code = code_class(own, device, config);
   // One proof serves all problems with the same code: it names the one that it began with.
@@ -93,10 +93,10 @@ bool Store::code_proven(const Record& record) {
     const std::size_t shape = proof.rfind(';');
     const auto gemm = parse_gemm(proof.substr(shape == proof.npos ? 0 : shape + 1));
     if (!gemm || class_text(*gemm) != class_text(record.key.gemm)) return false;
-    const Canonical problem = canonicalise(*gemm);
+    const Problem problem = Problem::of(*gemm).value();
     return broken_rule(problem, device, config).empty() &&
            code_class(problem, device, config) == code &&
-           proof == envelope_text(*gemm, device, config);
+           proof == envelope_text(problem, device, config);
   };
   return impl_->in_trusted([&](Layer& layer) {
     SQLite::Statement row(*layer.db,

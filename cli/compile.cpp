@@ -100,7 +100,7 @@ Result<std::vector<Config>> choose(const CompileOptions& options, const Gemm& ge
     if (!config) return tl::unexpected(config.error());
     return std::vector<Config>{*config};
   }
-  const Result<SearchSpace> space = space_for(gemm, caps);
+  const Result<SearchSpace> space = space_for(Problem::of(gemm).value(), caps);
   if (!space) return tl::unexpected(space.error());
   return sample_per_family(*space, options.sample, options.seed);
 }

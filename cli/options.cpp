@@ -251,8 +251,8 @@ Result<Target> resolve_engine_device(const DeviceOptions& options) {
 }
 
 Result<Source> source_for(const Target& target, const Gemm& gemm, const Config& config) {
-  return target.emulated ? render_emulated(gemm, target.caps, config)
-                         : render(gemm, target.caps, config);
+  return target.emulated ? render_emulated(Problem::of(gemm).value(), target.caps, config)
+                         : render(Problem::of(gemm).value(), target.caps, config);
 }
 
 Result<Compiler*> compiler_for(const Target& target) {

@@ -94,7 +94,7 @@ void draw_scales_of_integers(Draw& draw, Gemm& g) {
   const Scale kinds[] = {Scale::none, Scale::line, Scale::tensor};
   const Scale of_a = kinds[draw.below(3)];
   const Gemm scaled = g.scaled(of_a, kinds[draw.below(3)]);
-  if (validate(scaled)) g = scaled;
+  if (Problem::of(scaled)) g = scaled;
 }
 
 /// Scales of small types; those of blocks of 32 also bring the types that need them.
@@ -127,7 +127,7 @@ void draw_scales(Draw& draw, Gemm& g) {
       for (Matrix* m : {&scaled.a, &scaled.b, &scaled.c, &scaled.d}) m->ld = m->batch_stride = 0;
     }
   }
-  if (validate(scaled)) g = scaled;
+  if (Problem::of(scaled)) g = scaled;
 }
 
 /// Of scales for each 128 elements of a line.
@@ -137,7 +137,7 @@ void draw_scale_order(Draw& draw, Gemm& g) {
     return s == Scale::line_128 ? static_cast<ScaleOrder>(draw.between(0, 2)) : ScaleOrder::lines;
   };
   const Gemm ordered = g.with_scale_order(order(g.scale_a), order(g.scale_b));
-  if (validate(ordered)) g = ordered;
+  if (Problem::of(ordered)) g = ordered;
 }
 
 /// Weights on a CPU, in place of B: tight, with sizes that whole groups and bytes divide.
@@ -161,20 +161,20 @@ void draw_weights(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   weights.k = (g.k + block - 1) / block * block;
   weights.n = (g.n + 1) / 2 * 2;
   for (Matrix* m : {&weights.a, &weights.b, &weights.c, &weights.d}) m->ld = m->batch_stride = 0;
-  if (validate(weights)) g = weights;
+  if (Problem::of(weights)) g = weights;
 }
 
 /// Only some types know the difference.
 void draw_numerics(Draw& draw, Gemm& g) {
   for (const Numerics kind : {Numerics::fast, Numerics::tensor})
-    if (const Gemm other = g.with_numerics(kind); draw.one_in(2) && validate(other)) g = other;
+    if (const Gemm other = g.with_numerics(kind); draw.one_in(2) && Problem::of(other)) g = other;
 }
 
 void draw_epilogue(Draw& draw, Gemm& g) {
   if (draw.one_in(3)) {
     g.epilogue.bias = draw.one_in(2) ? Bias::per_row : Bias::per_column;
     g.epilogue.bias_as_d = draw.one_in(2);
-    if (!validate(g)) g.epilogue.bias_as_d = false;
+    if (!Problem::of(g)) g.epilogue.bias_as_d = false;
   }
   if (draw.one_in(3))
     g.epilogue.activation = static_cast<Activation>(
@@ -191,7 +191,7 @@ void draw_gate(Draw& draw, Gemm& g) {
                               draw.one_in(2) ? GateOrder::interleaved : GateOrder::stacked);
   // B's lines become twice as long where they run along n.
   gated.b.ld = gated.b.batch_stride = 0;
-  if (validate(gated)) g = gated;
+  if (Problem::of(gated)) g = gated;
 }
 
 /// In the place of a batch: D in rows, of which what all groups share has one.
@@ -205,7 +205,7 @@ void draw_groups(Draw& draw, Gemm& g) {
   if (!list) groups.c.order = groups.d.order = Order::row_major;
   groups.c.ld = groups.d.ld = 0;
   if (list) groups.a.ld = groups.b.ld = 0;
-  if (validate(groups)) g = groups;
+  if (Problem::of(groups)) g = groups;
 }
 
 /// Of groups of rows: rows of A or of D by index, as many as the product has, fewer or more.
@@ -217,14 +217,14 @@ void draw_indices(Draw& draw, const DeviceCaps& caps, Gemm& g) {
     gathered.a.order = Order::row_major;
     gathered.a.transposed = false;
     gathered.a.ld = 0;
-    if (validate(gathered)) g = gathered;
+    if (Problem::of(gathered)) g = gathered;
   }
   if (!draw.one_in(2)) return;
   const Scatter kinds[] = {Scatter::rows, Scatter::add, Scatter::weighted};
   Gemm scattered = g.scattered(rows(), kinds[draw.below(3)]);
   scattered.epilogue.residual = false;
   if (adds_rows(scattered)) scattered.epilogue.bias_as_d = false;
-  if (validate(scattered)) g = scattered;
+  if (Problem::of(scattered)) g = scattered;
 }
 
 /// Codes with scales in the place of D, in rows.
@@ -235,20 +235,20 @@ void draw_scale_of_d(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   codes.epilogue.residual = codes.epilogue.bias_as_d = false;
   codes.c.order = codes.d.order = Order::row_major;
   codes.c.ld = codes.d.ld = codes.c.batch_stride = codes.d.batch_stride = 0;
-  if (validate(codes)) g = codes;
+  if (Problem::of(codes)) g = codes;
 }
 
 /// Of integers with scales, D in rows.
 void draw_zero_points_of_a(Draw& draw, Gemm& g) {
   if (g.scale_a == Scale::none || draw.one_in(2)) return;
   const Gemm zeros = g.with_zero_points_of_a(draw.one_in(3) ? Scale::tensor : Scale::line);
-  if (validate(zeros)) g = zeros;
+  if (Problem::of(zeros)) g = zeros;
 }
 
 /// Of whatever D may have one.
 void draw_amax(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!(on_host(caps) || caps.vendor == Vendor::nvidia) || !draw.one_in(5)) return;
-  if (const Gemm with = g.with_amax_d(); validate(with)) g = with;
+  if (const Gemm with = g.with_amax_d(); Problem::of(with)) g = with;
 }
 
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
@@ -256,7 +256,7 @@ void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (draw.one_in(3)) g.alignment = alignments[draw.below(3)];
   if (!on_host(caps)) return;  // no packed operands there
   g.b_packed = draw.one_in(6);
-  if (!validate(g)) g.b_packed = false;
+  if (!Problem::of(g)) g.b_packed = false;
 }
 
 }  // namespace

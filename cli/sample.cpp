@@ -10,7 +10,8 @@ namespace kiln::cli {
 Result<Config> legal_config(std::string_view line, const Gemm& gemm, const DeviceCaps& device) {
   Result<Config> config = parse_config(line);
   if (!config) return config;
-  if (const std::string_view rule = broken_rule(canonicalise(gemm), device, *config); !rule.empty())
+  if (const std::string_view rule = broken_rule(Problem::of(gemm).value(), device, *config);
+      !rule.empty())
     return fail(ErrorCode::bad_input, fmt::format("config = \"{}\": breaks the rule \"{}\" for {}",
                                                   line, rule, text(gemm)));
   return config;

@@ -57,7 +57,7 @@ struct Choice {
 };
 
 Result<Choice> model_choice(const ShowCommand& command, const Gemm& gemm, const DeviceCaps& caps) {
-  const Result<SearchSpace> space = space_for(gemm, caps);
+  const Result<SearchSpace> space = space_for(Problem::of(gemm).value(), caps);
   if (!space) return tl::unexpected(space.error());
   const Config* best = nullptr;
   double best_ns = 0;

@@ -128,8 +128,7 @@ Status check_stored(const Session& session, const VerifyCommand& command, const 
   if (!records) return tl::unexpected(records.error());
   std::erase_if(*records, [&](const Record& record) {
     return record.key.device != target.caps || (*store)->envelope_proven(record) ||
-           !broken_rule(canonicalise(record.key.gemm), target.caps, record.measured.config)
-                .empty() ||
+           !broken_rule(record.key.problem(), target.caps, record.measured.config).empty() ||
            !has_envelope(record.key.gemm, target.caps, record.measured.config);
   });
   if (records->empty()) return {};
@@ -170,7 +169,7 @@ Result<std::vector<Case>> given_cases(const VerifyCommand& command, const Device
       cases.push_back({shape.gemm, {*config}});
       continue;
     }
-    const Result<SearchSpace> space = space_for(shape.gemm, caps);
+    const Result<SearchSpace> space = space_for(Problem::of(shape.gemm).value(), caps);
     if (!space) return fail(space.error().code, shape.origin + ": " + space.error().message);
     cases.push_back({shape.gemm, sample_per_family(*space, command.random, command.seed)});
   }
@@ -185,7 +184,8 @@ Case drawn_case(Draw& draw, const Target& target, VerifyTotals& totals) {
     // As the command that repeats it will spell it.
     const Gemm gemm = spelt_for(random_gemm(draw, caps, most_work), caps);
     const std::uint64_t seed = draw.below(1ull << 32);
-    if (const Result<SearchSpace> space = space_for(gemm, caps); space && !space->legal.empty())
+    if (const Result<SearchSpace> space = space_for(Problem::of(gemm).value(), caps);
+        space && !space->legal.empty())
       return {gemm, sample_per_family(*space, 1, seed)};
   }
 }

@@ -15,7 +15,7 @@ namespace kiln {
 namespace {
 
 /// One call on plain operands; a B that the kernel takes packed is packed first.
-Status run_once(const HostKernel& kernel, const Config& config, const Canonical& problem,
+Status run_once(const HostKernel& kernel, const Config& config, const Problem& problem,
                 const DeviceCaps& device, const Operands& operands) {
   const int threads = device.compute_units;
   HostArgs args = make_args(problem, operands, division_of(config));
@@ -32,7 +32,7 @@ Status run_once(const HostKernel& kernel, const Config& config, const Canonical&
 /// Where no worker is installed beside the library, the check runs here.
 Verdict verify_here(const Gemm& gemm, const HostKernel& kernel, const Config& config,
                     const DeviceCaps& device, const VerifyOptions& options) {
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   return verify(
       gemm,
       [&](const Operands& operands) { return run_once(kernel, config, problem, device, operands); },

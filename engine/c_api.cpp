@@ -80,9 +80,9 @@ Status hand_over(Result<T> result, Box** out) {
 }
 
 /// `problem()`: a Gemm or a range. Warnings that the report does not hold are logged.
-template <typename Problem>
+template <typename Asked>
 kiln_status tune_as(kiln_engine* engine, const kiln_tune_options* given, double default_seconds,
-                    kiln_tune_report* report, Problem&& problem) {
+                    kiln_tune_report* report, Asked&& problem) {
   return run([&]() -> Status {
     if (engine == nullptr) return null_argument("engine");
     if (auto ok = check_report(report); !ok) return ok;

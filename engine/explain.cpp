@@ -43,7 +43,7 @@ void add_evidence(Explanation& why, const std::vector<Measured>& rows) {
 
 /// How the plan's kernel sums, where that is known.
 std::string summed_text(const BestKey& key, const Plan::Impl& plan) {
-  const Canonical problem = canonicalise(key.gemm);
+  const Problem problem = key.problem();
   const auto config = parse_config(plan.config);
   if (!config || !broken_rule(problem, key.device, *config).empty()) return {};
   const std::string order = summation(problem, key.device, *config);
@@ -58,7 +58,8 @@ std::string source_of(const BestKey& key, const Plan::Impl& plan,
   if (!config) return {};
   const auto of_class = device_class(plan.made_for);
   const DeviceCaps made_for = of_class ? limited_to_class(key.device, *of_class) : key.device;
-  const auto rendered = render(record ? record->key.gemm : key.gemm, made_for, *config);
+  const auto rendered =
+      render(Problem::of(record ? record->key.gemm : key.gemm).value(), made_for, *config);
   const bool stored = record && !record->source.empty() && record->measured.config == *config;
   if (!rendered) return stored ? record->source : std::string();
   if (!stored) return rendered->text;

@@ -32,7 +32,7 @@ Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
 Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
   // What the addresses have in common.
   std::uintptr_t all = kUsualAlignment;
-  if (operands.list != nullptr && validate(gemm)) all |= bits_of_list(gemm, operands);
+  if (operands.list != nullptr && Problem::of(gemm)) all |= bits_of_list(gemm, operands);
   for_each_operand([&](auto which) {
     if constexpr (row_of(which).matrix)
       if (which != Operand::c || operands.beta != 0)

@@ -22,11 +22,11 @@ std::size_t slot_of(std::span<const void* const> addresses, std::size_t slots) {
 
 }  // namespace
 
-GpuPlan::GpuPlan(Shared shared, const Canonical& problem)
+GpuPlan::GpuPlan(Shared shared, const Problem& problem)
     : shared_(std::move(shared)), args_(gpu::gpu_args(problem, {})), problem_(problem) {}
 
 Result<std::unique_ptr<GpuPlan>> GpuPlan::make(Shared shared, gpu::SharedModule module,
-                                               const Canonical& problem, const DeviceCaps& caps,
+                                               const Problem& problem, const DeviceCaps& caps,
                                                const Config& config) {
   std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(shared), problem));
   auto kernel = gpu::GpuKernel::make(std::move(module),
@@ -41,7 +41,7 @@ Result<std::unique_ptr<GpuPlan>> GpuPlan::make(Shared shared, gpu::SharedModule 
   return plan;
 }
 
-std::unique_ptr<GpuPlan> GpuPlan::of_library(Shared shared, const Canonical& problem,
+std::unique_ptr<GpuPlan> GpuPlan::of_library(Shared shared, const Problem& problem,
                                              cuda::CublasLt library, int choice) {
   std::unique_ptr<GpuPlan> plan(new GpuPlan(std::move(shared), problem));
   plan->workspace_bytes_ = static_cast<std::int64_t>(library.workspace_bytes(choice));

@@ -23,10 +23,10 @@ class GpuPlan {
 
   /// Errors: device (the code does not fit the device).
   static Result<std::unique_ptr<GpuPlan>> make(Shared shared, gpu::SharedModule module,
-                                               const Canonical& problem, const DeviceCaps& caps,
+                                               const Problem& problem, const DeviceCaps& caps,
                                                const Config& config);
   /// The vendor's library instead of code of ours.
-  static std::unique_ptr<GpuPlan> of_library(Shared shared, const Canonical& problem,
+  static std::unique_ptr<GpuPlan> of_library(Shared shared, const Problem& problem,
                                              cuda::CublasLt library, int choice);
   ~GpuPlan();
 
@@ -47,13 +47,13 @@ class GpuPlan {
   };
   static constexpr std::size_t kMapSlots = 16;
 
-  GpuPlan(Shared shared, const Canonical& problem);
+  GpuPlan(Shared shared, const Problem& problem);
   Status launch(const KilnGpuArgs& args, gpu::Stream stream) const;
   Result<void*> workspace(const Operands& operands, gpu::Stream stream) const;
 
   const Shared shared_;
   KilnGpuArgs args_;  // of every call, but for operands, alpha and beta
-  Canonical problem_;
+  Problem problem_;
   std::optional<gpu::GpuKernel> kernel_;
   std::optional<cuda::CublasLt> library_;
   int choice_ = 0;

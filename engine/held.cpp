@@ -7,7 +7,7 @@ namespace kiln {
 std::optional<Record> held_record(Engine& engine, const Gemm& gemm, int threads) {
   Engine::Impl& impl = engine.impl();
   const auto count = impl.threads_of(threads);
-  if (!count || !validate(gemm)) return std::nullopt;
+  if (!count || !Problem::of(gemm)) return std::nullopt;
   return impl.best(impl.key_of(impl.spelt(gemm), *count), impl.now);
 }
 

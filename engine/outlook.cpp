@@ -10,9 +10,9 @@ namespace {
 
 /// The least that the analytic model predicts of any legal config; 0: there is none.
 double best_prediction(const BestKey& key) {
-  const Canonical problem = canonicalise(key.gemm);
+  const Problem problem = key.problem();
   double best = 0;
-  if (const auto space = space_for(key.gemm, key.device, key.determinism))
+  if (const auto space = space_for(problem, key.device, key.determinism))
     for (const Config& config : space->legal) {
       const double ns = predict_ns(problem, key.device, config);
       if (best == 0 || ns < best) best = ns;
@@ -45,7 +45,7 @@ std::optional<double> Engine::Impl::model_error() {
     DeviceCaps any_threads = record.key.device;
     any_threads.compute_units = device.compute_units;
     if (any_threads != device || record.key.policy != backend.policy) continue;
-    const Canonical problem = canonicalise(record.key.gemm);
+    const Problem problem = record.key.problem();
     const Config& config = record.measured.config;
     if (!broken_rule(problem, record.key.device, config).empty()) continue;
     const double ns = predict_ns(problem, record.key.device, config);
@@ -62,14 +62,14 @@ double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, con
   if (match == Match::exact)
     if (const auto record = exact_record(gemm, threads)) return record->measured.timing().median_ns;
   // A kernel for less aligned addresses may break a rule of the problem's own alignment.
-  const std::vector<Gemm> all = served_by(key.gemm);
-  const auto as = std::ranges::find_if(all, [&](const Gemm& served) {
-    return broken_rule(canonicalise(served), key.device, config).empty();
-  });
-  if (as == all.end()) return 0;
-  const double ns = predict_ns(canonicalise(*as), key.device, config);
-  const KernelClass& known = stored_kernels.of(key, *store, now);
-  return ns * (known.model ? known.model->at(key.gemm).of(config) : model_error().value_or(1));
+  for (const Gemm& served : served_by(key.gemm)) {
+    const Problem problem = Problem::of(served).value();
+    if (!broken_rule(problem, key.device, config).empty()) continue;
+    const KernelClass& known = stored_kernels.of(key, *store, now);
+    return predict_ns(problem, key.device, config) *
+           (known.model ? known.model->at(key.gemm).of(config) : model_error().value_or(1));
+  }
+  return 0;
 }
 
 Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double called_ns) {

@@ -41,14 +41,14 @@ Result<PackedB> Engine::Impl::pack_b(const Gemm& gemm, const void* b, int thread
   if (gpu)
     return fail(ErrorCode::unsupported, "packed_b: GPU kernels read B as it is; pass it unpacked");
   const Gemm packed = gemm.with_packed_b();
-  if (Status ok = validate(packed); !ok) return tl::unexpected(ok.error());
+  const auto problem = Problem::of(packed);
+  if (!problem) return tl::unexpected(problem.error());
   const auto count = threads_of(threads);
   if (!count) return tl::unexpected(count.error());
   if (b == nullptr && packed.n > 0 && packed.k > 0)
     return fail(ErrorCode::bad_input, fmt::format("b = null: {} needs it", text(packed)));
-  const Canonical problem = canonicalise(packed);
-  const PackedLayout layout = packed_layout(problem, device);
-  auto copy = kiln::pack_b(layout, problem, b, *count);
+  const PackedLayout layout = packed_layout(*problem, device);
+  auto copy = kiln::pack_b(layout, *problem, b, *count);
   if (!copy) return tl::unexpected(copy.error());
   return PackedB(std::make_shared<const PackedB::Impl>(
       PackedB::Impl{.gemm = packed, .layout = layout, .copy = std::move(*copy)}));

@@ -247,12 +247,10 @@ std::shared_ptr<std::byte[]> aligned_bytes(std::int64_t bytes) {
 }
 
 std::shared_ptr<Plan::Impl> bare_plan(const Gemm& gemm, int threads, const DeviceCaps& device) {
-  auto plan = std::make_shared<Plan::Impl>();
-  plan->gemm = gemm;
+  auto plan = std::make_shared<Plan::Impl>(Problem::of(gemm).value());
   plan->threads = threads;
   plan->key = plan_key(gemm, threads);
   plan->hash = hash_of(plan->key);
-  plan->problem = canonicalise(gemm);
   plan->rules = rules_for(gemm, device.vendor);
   if (gemm.b_packed) plan->packed_layout = packed_layout(plan->problem, device);
   plan->config = "reference";

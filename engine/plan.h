@@ -12,9 +12,9 @@
 #include "engine/call_recorder.h"
 #include "engine/gpu_plan.h"
 #include "engine/vendor.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
+#include "generator/problem/problem.h"
 #include "kiln/engine.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/kernel.h"
@@ -48,11 +48,13 @@ struct OperandRules {
 }  // namespace kiln
 
 struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
+  explicit Impl(const Problem& problem) : gemm(problem.given), problem(problem) {}
+
   Gemm gemm;  // as the caller spelt it
   int threads = 1;
   PlanKey key;
   std::uint64_t hash = 0;
-  Canonical problem;
+  Problem problem;
   OperandRules rules;
   PackedLayout packed_layout;  // of a packed B
   Match match = Match::reference;

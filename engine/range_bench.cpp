@@ -49,7 +49,7 @@ void RangeBench::compile_ahead(const std::vector<std::pair<std::int64_t, Config>
   const auto compile_all = [&](const auto& stopped) {
     for (std::size_t i; (i = next.fetch_add(1)) < wanted.size() && !stopped();) {
       const BestKey key = key_at(wanted[i].first);
-      const auto source = render(key.gemm, key.device, wanted[i].second);
+      const auto source = render(key.problem(), key.device, wanted[i].second);
       if (!source || share.stored(*source)) continue;
       if (const auto binary = compiler_.compile(*source)) share.compiled(*source, *binary);
     }
@@ -97,7 +97,7 @@ std::vector<Measured> RangeBench::take(std::int64_t size, std::vector<Measured> 
   std::erase_if(rows, [](const Measured& row) { return is_library(row.config); });
   const BestKey key = key_at(size);
   for (Measured& row : rows) {
-    row.predicted_ns = predict_ns(canonicalise(key.gemm), key.device, row.config);
+    row.predicted_ns = predict_ns(key.problem(), key.device, row.config);
     note(engine_.store->put(key, made_by_, row));
     if (!row.ok()) continue;
     if (const Artifact* made = bench_->artifact(row.config); made && made->binary)

@@ -60,11 +60,11 @@ std::int64_t workspace_of(const GemmRange& range, const DeviceCaps& device, cons
   const Family& family = family_of(cell.config, device.vendor);
   std::int64_t most = 0;
   const auto look = [&](std::int64_t size) {
-    const Canonical problem = canonicalise(range.at(size));
+    const Problem problem = Problem::of(range.at(size)).value();
     if (broken_rule(problem, device, cell.config).empty())
       most = std::max(most, family.launch(problem, device, cell.config).workspace_bytes);
   };
-  const Canonical problem = canonicalise(range.at(cell.last));
+  const Problem problem = Problem::of(range.at(cell.last)).value();
   const Tile tile = family.tile(problem, device, cell.config);
   const bool rows = (range.size == Size::m) != problem.swapped;
   const std::int64_t length = range.size == Size::k ? tile.k : rows ? tile.m : tile.n;

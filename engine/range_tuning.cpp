@@ -103,7 +103,7 @@ class RangeTuning {
   /// A search as by tune() of this size alone, with its share of what time is left.
   Status search_at(std::int64_t size, std::size_t searches_left) {
     if (cancelled()) return {};
-    if (const Status valid = validate(range_.at(size)); !valid) {
+    if (const auto valid = Problem::of(range_.at(size)); !valid) {
       refused_ = valid.error();
       return {};
     }
@@ -122,7 +122,7 @@ class RangeTuning {
     report_.measured += report->measured;
     for (const std::string& warning : report->warnings) bench_.note(warning);
     const BestKey key = bench_.key_at(size);
-    const AllowedSummation order(key.gemm, key.device, key.determinism);
+    const AllowedSummation order(key.problem(), key.device, key.determinism);
     const auto serves = [&](const Config& config) {
       return has_envelope(key.gemm, key.device, config) && order.allows(config);
     };
@@ -206,7 +206,7 @@ class RangeTuning {
   }
 
   std::vector<Config> picked_at(std::int64_t size, int codes) const {
-    if (!validate(range_.at(size))) return {};
+    if (!Problem::of(range_.at(size))) return {};
     const BestKey key = bench_.key_at(size);
     std::vector<Config> picked = model_.fresh(size, options_.seed, codes, sweep_.more);
     std::erase_if(
@@ -218,7 +218,7 @@ class RangeTuning {
   /// stands: it raced, and one of them is the winner.
   std::vector<Config> untimed_at(std::int64_t size) const {
     std::vector<Config> configs;
-    if (!validate(range_.at(size))) return configs;
+    if (!Problem::of(range_.at(size))) return configs;
     for (const std::size_t i : model_.promising(size)) {
       const RangeKernel& kernel = model_.kernels[i];
       if (!kernel.ns.contains(size) && std::ranges::find(configs, kernel.config) == configs.end())

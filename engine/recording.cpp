@@ -49,7 +49,7 @@ std::shared_ptr<Plan::Impl> Engine::Impl::new_plan(const Gemm& gemm, int threads
 
 Result<std::optional<CallLog>> Engine::call_log(const Gemm& gemm, int threads) {
   return shielded([&]() -> Result<std::optional<CallLog>> {
-    if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+    if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
     const auto count = impl_->threads_of(threads);
     if (!count) return tl::unexpected(count.error());
     CallCounter* counter = impl_->counter_of(impl_->spelt(gemm), *count);

@@ -44,13 +44,15 @@ std::int64_t workspace_allowed(const Gemm& gemm) {
 }
 
 /// What the key's class of determinism allows for its problem.
-AllowedSummation allowed_by(const BestKey& key) { return {key.gemm, key.device, key.determinism}; }
+AllowedSummation allowed_by(const BestKey& key) {
+  return {key.problem(), key.device, key.determinism};
+}
 
 /// What the model would try, best first; a plain config that is legal almost everywhere comes last.
-std::vector<Config> model_choices(const BestKey& key, const Canonical& problem) {
+std::vector<Config> model_choices(const BestKey& key, const Problem& problem) {
   constexpr std::size_t kTried = 3;  // a GPU's compiler refuses some
   std::vector<std::pair<double, Config>> ranked;
-  if (const auto space = space_for(key.gemm, key.device, key.determinism))
+  if (const auto space = space_for(key.problem(), key.device, key.determinism))
     for (const Config& config : space->legal)
       ranked.emplace_back(predict_ns(problem, key.device, config), config);
   const std::size_t count = std::min(ranked.size(), on_host(key.device) ? std::size_t{1} : kTried);
@@ -87,7 +89,7 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
     plan->raced = raced_libraries(
         store->winners_and_libraries(key_of(as != nullptr ? *as : gemm, threads)), plan->config);
   if (code.gpu) {
-    const Canonical problem = as != nullptr ? canonicalise(*as) : plan->problem;
+    const Problem problem = as != nullptr ? Problem::of(*as).value() : plan->problem;
     auto bound = GpuPlan::make(gpu_shared, std::move(code.gpu), problem, device, config);
     if (!bound) return tl::unexpected(bound.error());
     plan->gpu = std::move(*bound);
@@ -132,8 +134,8 @@ std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& w
   auto record = store->best(key, with);
   if (!record || key.determinism != Determinism::batch_invariant) return record;
   const Config& config = record->measured.config;
-  const bool allowed = broken_rule(canonicalise(key.gemm), key.device, config).empty() &&
-                       allowed_by(key).allows(config);
+  const bool allowed =
+      broken_rule(key.problem(), key.device, config).empty() && allowed_by(key).allows(config);
   return allowed ? std::move(record) : std::nullopt;
 }
 
@@ -171,7 +173,7 @@ Result<SharedPlan> Engine::Impl::plan_for(const Gemm& gemm, int threads) {
 }
 
 Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
-  if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   if (!gpu) reread_cores();
   // Not the caller's: what is verified now runs in other modes, too.
   std::optional<UsualFloatMode> usual(std::in_place);
@@ -282,7 +284,7 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
 }
 
 Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
-  const auto source = render(key.gemm, key.device, config);
+  const auto source = render(key.problem(), key.device, config);
   if (!source) return tl::unexpected(source.error());
   if (auto stored = store->binary(code_key(*source), "")) {
     auto kernel = load(stored->image);
@@ -320,7 +322,7 @@ Result<Built> Engine::Impl::admitted(const BestKey& key, const Config& config) {
 
 std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threads) {
   const BestKey key = key_of(gemm, threads);
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   std::vector<Neighbour> near;
   for (const Record& record : store->tuned_like(key, now)) {
     const double d = distance(record.key.gemm, gemm);
@@ -357,7 +359,7 @@ std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threa
 
 std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads) {
   const BestKey key = key_of(gemm, threads);
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   for (const Config& config : model_choices(key, problem)) {
     auto built = admitted(key, config);
     auto plan =

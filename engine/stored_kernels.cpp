@@ -58,8 +58,8 @@ const std::vector<DeviceCaps>& StoredKernels::relatives(const DeviceCaps& device
 
 std::vector<RankedKernel> KernelClass::ranked(const BestKey& key) {
   const auto& [device, gemm, policy, determinism] = key;
-  const Canonical problem = canonicalise(gemm);
-  const AllowedSummation order(gemm, device, determinism);
+  const Problem problem = Problem::of(gemm).value();
+  const AllowedSummation order(problem, device, determinism);
   std::optional<FittedModel::Correction> correction;
   if (model) correction.emplace(model->at(gemm));
   std::vector<RankedKernel> allowed;
@@ -79,12 +79,15 @@ namespace {
 bool read_record(StoredKernel& kernel, Store& store) {
   if (kernel.useless || kernel.record) return !kernel.useless;
   auto record = store.record_of(*kernel.like, kernel.row);
-  kernel.useless =
-      !record ||
-      !broken_rule(canonicalise(record->key.gemm), kernel.made_on(), kernel.config()).empty() ||
-      !has_envelope(record->key.gemm, kernel.made_on(), kernel.config());
-  if (!kernel.useless) kernel.record = std::move(record);
-  return !kernel.useless;
+  kernel.useless = true;
+  if (!record) return false;
+  const Problem tuned = record->key.problem();
+  if (!broken_rule(tuned, kernel.made_on(), kernel.config()).empty() ||
+      !has_envelope(record->key.gemm, kernel.made_on(), kernel.config()))
+    return false;
+  kernel.record = std::move(record);
+  kernel.useless = false;
+  return true;
 }
 
 }  // namespace
@@ -92,13 +95,15 @@ bool read_record(StoredKernel& kernel, Store& store) {
 bool serves(StoredKernel& kernel, const Gemm& gemm, const DeviceCaps& device, Store& store) {
   const Config& config = kernel.config();
   const DeviceCaps& made_on = kernel.made_on();
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   if (!broken_rule(problem, device, config).empty() || !read_record(kernel, store)) return false;
-  if (!kernel.code_class)
-    kernel.code_class = code_class(canonicalise(kernel.record->key.gemm), made_on, config);
+  if (!kernel.code_class) {
+    const Problem tuned = kernel.record->key.problem();
+    kernel.code_class = code_class(tuned, made_on, config);
+  }
   if (code_class(problem, device, config) != *kernel.code_class) return false;
   return on_host(device) || made_on == device ||
-         launch_text(gemm, made_on, config) == launch_text(gemm, device, config);
+         launch_text(problem, made_on, config) == launch_text(problem, device, config);
 }
 
 }  // namespace kiln

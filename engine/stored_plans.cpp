@@ -103,7 +103,7 @@ std::optional<SharedPlan> Engine::Impl::range_plan_of(const DeviceCaps& owner, c
     const BestKey here = key_of(as, threads);
     BestKey key = here;
     key.device = owner;
-    const AllowedSummation order(key.gemm, here.device, key.determinism);
+    const AllowedSummation order(key.problem(), here.device, key.determinism);
     for (const Size size : kSizes) {
       const std::int64_t value = key.gemm.*member_of(size);
       for (TunedRange& range : tuned_ranges.of(key, size, *store)) {
@@ -128,7 +128,7 @@ std::optional<SharedPlan> Engine::Impl::range_plan_of(const DeviceCaps& owner, c
 std::vector<ClassChoice> Engine::Impl::class_choices(const BestKey& key, double error) {
   std::vector<ClassChoice> choices;
   // The order of summation is this device's, whichever class a kernel is of.
-  const AllowedSummation order(key.gemm, key.device, key.determinism);
+  const AllowedSummation order(key.problem(), key.device, key.determinism);
   for (const DeviceCaps& of_class : stored_kernels.classes_of_cpus(key.device, *store)) {
     if (!lies_alike(key.gemm, key.device, of_class)) continue;
     const DeviceCaps limited = limited_to_class(key.device, of_class);
@@ -173,7 +173,7 @@ std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int thre
       BestKey key = key_of(as, threads);
       key.device = relative;
       const auto won = best(key, now);
-      const AllowedSummation order(key.gemm, device, key.determinism);
+      const AllowedSummation order(key.problem(), device, key.determinism);
       if (!won || !order.allows(won->measured.config)) continue;
       for (StoredKernel& kernel : stored_kernels.of(key, *store, now).kernels) {
         const Config& config = kernel.config();

@@ -44,7 +44,7 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
     auto record = store.best(key, now);
     if (!record || !record->measured.verified) return nullptr;
     const Config& config = record->measured.config;
-    const Canonical problem = canonicalise(key.gemm);
+    const Problem problem = key.problem();
     if (!broken_rule(problem, key.device, config).empty() ||
         !has_envelope(key.gemm, key.device, config))
       return nullptr;

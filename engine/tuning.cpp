@@ -133,7 +133,7 @@ Status check_budget(const TuneOptions& options) {
 }
 
 Result<TuneReport> Engine::Impl::tune(const Gemm& gemm, const TuneOptions& options) {
-  if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   const auto threads = threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
   if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());

@@ -32,7 +32,7 @@ struct Backend {
   /// cuBLASLt, or a library behind its class, for a problem and at most so many bytes of workspace:
   /// a peer in every race. Null: none is known. Errors: unsupported (not installed, or nothing for
   /// the problem).
-  Result<cuda::CublasLt> (*library)(gpu::SharedDevice device, const Canonical& problem,
+  Result<cuda::CublasLt> (*library)(gpu::SharedDevice device, const Problem& problem,
                                     std::size_t workspace_bytes) = nullptr;
 
   bool host() const { return open == nullptr; }

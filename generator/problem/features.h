@@ -2,6 +2,7 @@
 // offers some. The table in features.cpp is the only list of them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -45,7 +46,7 @@ class Features {
   friend constexpr Features operator-(Features x, Features y) {
     return Features(x.bits_ & ~y.bits_);
   }
-  constexpr bool operator==(const Features&) const = default;
+  constexpr auto operator<=>(const Features&) const = default;
 
  private:
   constexpr explicit Features(std::uint32_t bits) : bits_(bits) {}

@@ -425,7 +425,7 @@ Result<Gemm> parse_gemm(std::string_view line) {
     if (Status status = read_key(key, words[i].substr(equals + 1), *gemm); !status)
       return tl::unexpected(std::move(status).error());
   }
-  if (Status status = validate(*gemm); !status) return tl::unexpected(std::move(status).error());
+  if (const auto problem = Problem::of(*gemm); !problem) return tl::unexpected(problem.error());
   return gemm;
 }
 

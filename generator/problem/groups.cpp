@@ -125,8 +125,8 @@ Gemm alone(const Gemm& given, std::int64_t count) {
   return one;
 }
 
-Canonical alone(const Canonical& problem, std::int64_t count) {
-  Canonical one = problem;
+Problem alone(const Problem& problem, std::int64_t count) {
+  Problem one = problem;
   one.gemm = alone(problem.gemm, count);
   Gemm& g = one.gemm;
   g.a.batch_stride = g.stride_a(), g.b.batch_stride = g.stride_b();

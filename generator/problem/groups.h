@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
+#include "generator/problem/problem.h"
 
 namespace kiln {
 
@@ -47,7 +47,7 @@ bool writes_d(const Gemm& gemm, const Segment& segment);
 /// without groups, whose pitches are spelt out.
 Gemm alone(const Gemm& gemm, std::int64_t count);
 /// The same in canonical form, whatever the count is.
-Canonical alone(const Canonical& problem, std::int64_t count);
+Problem alone(const Problem& problem, std::int64_t count);
 
 /// Tiles of `tile` rows along A's rows, of all batches: of groups that share m rows each may add
 /// one that is not full.

@@ -83,8 +83,8 @@ Gemm in_order(const Gemm& gemm) {
   return copy;
 }
 
-Canonical product_to_add(const Canonical& problem) {
-  Canonical copy = problem;
+Problem product_to_add(const Problem& problem) {
+  Problem copy = problem;
   Gemm& g = copy.gemm;
   g.scatter = Scatter::none;
   g.rows_of_d = 0;

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/problem.h"
 
 namespace kiln {
 
@@ -23,7 +23,7 @@ Status check_indices(const Gemm& gemm);
 /// it has no indices.
 Gemm in_order(const Gemm& gemm);
 /// The product whose rows are added, into a tight D of fp32 (fp64): A's rows stay where they are.
-Canonical product_to_add(const Canonical& problem);
+Problem product_to_add(const Problem& problem);
 
 /// D's row of a row of the product that is added, negative: none.
 std::int64_t row_to_add_to(const void* index, std::int64_t row, std::int64_t rows);

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <tuple>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/problem.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -25,7 +25,7 @@ static_assert(pointers_of({}) == kOperandCount);
 
 /// What a kernel is called with, workspace aside: `Args` is KilnArgs or KilnGpuArgs.
 template <typename Args>
-Args kernel_args(const Canonical& problem, const Operands& operands) {
+Args kernel_args(const Problem& problem, const Operands& operands) {
   const Gemm& g = problem.gemm;
   Args args{};
   args.m = g.m, args.n = g.n, args.k = g.k, args.batch = g.batch;

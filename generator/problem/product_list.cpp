@@ -65,8 +65,8 @@ Gemm alone(const Gemm& gemm, const ListEntry& entry) {
   return one;
 }
 
-Canonical alone(const Canonical& problem, const ListEntry& entry) {
-  Canonical one = problem;
+Problem alone(const Problem& problem, const ListEntry& entry) {
+  Problem one = problem;
   one.gemm = alone(problem.gemm, entry);
   Gemm& g = one.gemm;
   g.a.batch_stride = g.stride_a(), g.b.batch_stride = g.stride_b();
@@ -74,7 +74,7 @@ Canonical alone(const Canonical& problem, const ListEntry& entry) {
   return one;
 }
 
-ListEntry canonical_entry(const Canonical& problem, const ListEntry& entry) {
+ListEntry canonical_entry(const Problem& problem, const ListEntry& entry) {
   ListEntry own = entry;
   if (problem.swapped) {
     std::swap(own.m, own.n);
@@ -93,19 +93,24 @@ ListEntry canonical_entry(const Canonical& problem, const ListEntry& entry) {
   return own;
 }
 
-void canonical_entries(const Canonical& problem, const ListEntry* list,
+void canonical_entries(const Problem& problem, const ListEntry* list,
                        std::vector<ListEntry>& entries) {
   entries.resize(static_cast<std::size_t>(problem.gemm.batch));
   std::transform(list, list + problem.gemm.batch, entries.begin(),
                  [&](const ListEntry& entry) { return canonical_entry(problem, entry); });
 }
 
-Canonical usual_product(const Canonical& problem) {
-  Canonical usual = problem;
+Gemm usual_product(Gemm gemm) {
   constexpr double kMean = (1 + kLeastShare) / 2;
-  for (std::int64_t* const size : {&usual.gemm.m, &usual.gemm.n, &usual.gemm.k})
+  for (std::int64_t* const size : {&gemm.m, &gemm.n, &gemm.k})
     if (*size > 0)
       *size = std::max<std::int64_t>(1, std::llround(kMean * static_cast<double>(*size)));
+  return gemm;
+}
+
+Problem usual_product(const Problem& problem) {
+  Problem usual = problem;
+  usual.gemm = usual_product(problem.gemm);
   return usual;
 }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
+#include "generator/problem/problem.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -37,13 +37,13 @@ inline bool writes_d(const ListEntry& entry) { return entry.m > 0 && entry.n > 0
 /// One product as a problem without groups, its leading dimensions spelt out.
 Gemm alone(const Gemm& gemm, const ListEntry& entry);
 /// The same in canonical form, of an entry in canonical form.
-Canonical alone(const Canonical& problem, const ListEntry& entry);
+Problem alone(const Problem& problem, const ListEntry& entry);
 
 /// The entry of a call in canonical form, no leading dimension 0. A and B of a product without k
 /// are its D: an address that may be worked with, and from which nothing is read.
-ListEntry canonical_entry(const Canonical& problem, const ListEntry& entry);
+ListEntry canonical_entry(const Problem& problem, const ListEntry& entry);
 /// All entries of a call in canonical form.
-void canonical_entries(const Canonical& problem, const ListEntry* list,
+void canonical_entries(const Problem& problem, const ListEntry* list,
                        std::vector<ListEntry>& entries);
 
 /// A drawn list with addresses: each product lies in a place of its own of the operands that
@@ -63,7 +63,8 @@ void call_one(Args& to, const ListEntry& entry) {
 }
 
 /// The problem whose sizes are those of a product as it is drawn for timing, on average.
-Canonical usual_product(const Canonical& problem);
+Gemm usual_product(Gemm gemm);
+Problem usual_product(const Problem& problem);
 /// Sizes of a product that is drawn for timing lie from this share of the largest to all of it.
 inline constexpr double kLeastShare = 0.5;
 

@@ -226,7 +226,7 @@ std::vector<float> dequantise(const Quantised& q) {
 }
 
 Result<std::vector<std::int32_t>> column_sums(const Gemm& gemm, const void* b) {
-  if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   const auto refuse = [](std::string text) {
     return fail(ErrorCode::unsupported, std::move(text));
   };

@@ -29,7 +29,7 @@ Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
 }
 
 Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device) {
-  if (device.vendor == Vendor::cpu || gemm.alignment != 1 || !validate(gemm)) return gemm;
+  if (device.vendor == Vendor::cpu || gemm.alignment != 1 || !Problem::of(gemm)) return gemm;
   Gemm copy = gemm;
   copy.alignment = kUsualAlignment;
   return copy;

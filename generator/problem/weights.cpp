@@ -58,7 +58,8 @@ Result<Weights> empty_weights(Weights w) {
     return bad(fmt::format("k = {}: must be a multiple of {}, whole bytes of {}", w.k,
                            elements_of_whole_bytes(w.type), name(w.type)));
   // A row of A: the sizes of a product do not matter here.
-  if (const Status ok = validate(w.problem(1, bf16)); !ok) return tl::unexpected(ok.error());
+  if (const auto problem = Problem::of(w.problem(1, bf16)); !problem)
+    return tl::unexpected(problem.error());
   const std::int64_t scales = division_of(w.n, w.k, w.group).count();
   w.codes.resize(static_cast<std::size_t>(bytes_of(w.type, count)));
   w.scales.resize(static_cast<std::size_t>(bytes_of(type_of_scales(w), scales)));

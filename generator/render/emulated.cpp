@@ -143,15 +143,16 @@ Result<Source> emulated(const Source& source, const GpuLaunch& launch, Vendor ve
   return out;
 }
 
-Result<Source> render_emulated(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  const auto source = render(gemm, device, config);
+Result<Source> render_emulated(const Problem& problem, const DeviceCaps& device,
+                               const Config& config) {
+  const auto source = render(problem, device, config);
   if (!source) return source;
   const Family& family = family_of(config, device.vendor);
   if (family.launch == nullptr)
     return fail(
         ErrorCode::unsupported,
         fmt::format("config = \"{}\": not a GPU kernel, so it cannot be emulated", text(config)));
-  return emulated(*source, family.launch(canonicalise(gemm), device, config), device.vendor);
+  return emulated(*source, family.launch(problem, device, config), device.vendor);
 }
 
 }  // namespace kiln

@@ -14,6 +14,7 @@ namespace kiln {
 Result<Source> emulated(const Source& source, const GpuLaunch& launch, Vendor vendor);
 
 /// The same from a GPU family's config. Errors: as render().
-Result<Source> render_emulated(const Gemm& gemm, const DeviceCaps& device, const Config& config);
+Result<Source> render_emulated(const Problem& problem, const DeviceCaps& device,
+                               const Config& config);
 
 }  // namespace kiln

@@ -82,12 +82,10 @@ Result<std::string> paste(std::span<const std::string_view> files, const Paramet
   return body;
 }
 
-Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  if (auto ok = validate(gemm); !ok) return tl::unexpected(ok.error());
-  const Canonical problem = canonicalise(gemm);
+Result<Source> render(const Problem& problem, const DeviceCaps& device, const Config& config) {
   if (const auto broken = broken_rule(problem, device, config); !broken.empty())
     return fail(ErrorCode::bad_input, fmt::format("config '{}' breaks the rule '{}' for {}",
-                                                  text(config), broken, text(gemm)));
+                                                  text(config), broken, text(problem.given)));
   const Family& family = family_of(config, device.vendor);
   const Platform& platform = platform_of(device.vendor);
   const Result<std::string> pasted =
@@ -100,7 +98,7 @@ Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& 
   source.text = fmt::format(
       "// Written by kiln {}.\n// device:  {}\n// problem: {}{}\n// config:  {}\n"
       "// compile: {}\n{}",
-      version(), device.arch, text(gemm), problem.swapped ? "  (as its transpose)" : "",
+      version(), device.arch, text(problem.given), problem.swapped ? "  (as its transpose)" : "",
       text(config), compile_command(device.vendor, source), body);
   return source;
 }

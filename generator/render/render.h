@@ -21,7 +21,7 @@ struct Source {
 };
 
 /// Errors: bad_input (a broken rule, by name).
-Result<Source> render(const Gemm& gemm, const DeviceCaps& device, const Config& config);
+Result<Source> render(const Problem& problem, const DeviceCaps& device, const Config& config);
 
 /// The templates one behind the other, the parameters after the types that they may name. Errors:
 /// internal (a template asks for a value that the parameters lack).

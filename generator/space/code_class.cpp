@@ -28,7 +28,7 @@ void add_exchanged(const TemplateValues& values, F&& add) {
 
 /// `counts(name, value)`: whether a value that templates ask about is part of the class.
 template <typename F>
-CodeClass class_of(const Canonical& problem, const DeviceCaps& device, const Config& config,
+CodeClass class_of(const Problem& problem, const DeviceCaps& device, const Config& config,
                    bool with_layouts, F&& counts) {
   const Family& family = family_of(config, device.vendor);
   const Parameters all = family.parameters(problem, device, config);
@@ -72,16 +72,16 @@ bool is_set(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+CodeClass code_class(const Problem& problem, const DeviceCaps& device, const Config& config) {
   return class_of(problem, device, config, true, is_set);
 }
 
-CodeClass code_class_of_schema8(const Canonical& problem, const DeviceCaps& device,
+CodeClass code_class_of_schema8(const Problem& problem, const DeviceCaps& device,
                                 const Config& config) {
   return class_of(problem, device, config, false, is_set);
 }
 
-CodeClass code_class_of_schema7(const Canonical& problem, const DeviceCaps& device,
+CodeClass code_class_of_schema7(const Problem& problem, const DeviceCaps& device,
                                 const Config& config) {
   return class_of(problem, device, config, false,
                   [](std::string_view name, std::string_view) { return name != "bias_as_d"; });

@@ -18,14 +18,14 @@ struct CodeClass {
 };
 
 /// `config` breaks no rule for the problem.
-CodeClass code_class(const Canonical& problem, const DeviceCaps& device, const Config& config);
+CodeClass code_class(const Problem& problem, const DeviceCaps& device, const Config& config);
 
 /// What proofs in files of schema 8 name: for CPUs a hash without the layouts of A and B.
-CodeClass code_class_of_schema8(const Canonical& problem, const DeviceCaps& device,
+CodeClass code_class_of_schema8(const Problem& problem, const DeviceCaps& device,
                                 const Config& config);
 
 /// What proofs in files of schema 7 name: a hash over values that are off as well.
-CodeClass code_class_of_schema7(const Canonical& problem, const DeviceCaps& device,
+CodeClass code_class_of_schema7(const Problem& problem, const DeviceCaps& device,
                                 const Config& config);
 
 }  // namespace kiln

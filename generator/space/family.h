@@ -46,28 +46,28 @@ struct Family {
   Vendor vendor = Vendor::cpu;              // whose devices these kernels are for
   std::span<const std::string_view> files;  // templates, in the order they are pasted
   /// Calls `visit` for every point (the product of the axes); rules decide which are legal.
-  void (*enumerate)(const Canonical&, const DeviceCaps&,
+  void (*enumerate)(const Problem&, const DeviceCaps&,
                     const std::function<void(const Config&)>& visit) = nullptr;
   /// The name of the first rule that forbids the config, or empty.
-  std::string_view (*broken_rule)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  std::string_view (*broken_rule)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
   /// These three need a config that breaks no rule.
-  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
-  double (*predict_ns)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  Parameters (*parameters)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
+  double (*predict_ns)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
   /// Null for host families, whose kernels divide their work themselves.
-  GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  GpuLaunch (*launch)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
   /// Of a host family: what its kernels are given with each call, so that configs that differ in it
   /// alone share one binary. Null: nothing.
   KilnDivision (*division)(const Config&) = nullptr;
   /// Null: all sizes are constants of the code.
-  Tile (*tile)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  Tile (*tile)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
   /// See summation() of summation.h, of a problem with floating accumulators and a config that
   /// breaks no rule. Null: the orders of this family are not known, not even that of integers.
-  std::string (*summation)(const Canonical&, const DeviceCaps&, const Config&) = nullptr;
+  std::string (*summation)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
   /// A config whose order of summation suits every m, at any alignment; its rules have the last
   /// word. What it is must not follow from m. Null: the family offers none.
-  std::optional<Config> (*plain)(const Canonical&, const DeviceCaps&) = nullptr;
+  std::optional<Config> (*plain)(const Problem&, const DeviceCaps&) = nullptr;
   /// A config for nearly every problem, needing no search; null: the family offers none.
-  std::optional<Config> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  std::optional<Config> (*fallback)(const Problem&, const DeviceCaps&) = nullptr;
   /// The config with whatever makes tiles cheap that end beyond the operands, for kernels that
   /// serve many sizes; its rules have the last word. Null: there is no such choice.
   Config (*ragged)(const Config&) = nullptr;

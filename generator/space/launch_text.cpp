@@ -52,14 +52,14 @@ std::string launch_text(const GpuLaunch& launch) {
   return all;
 }
 
-std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  const Canonical problem = canonicalise(gemm);
+std::string launch_text(const Problem& problem, const DeviceCaps& device, const Config& config) {
   if (!broken_rule(problem, device, config).empty()) return {};
   const Family& family = family_of(config, device.vendor);
   const bool host = family.vendor == Vendor::cpu;
   std::string all = fmt::format("abi={};revision={};", host ? kHostAbi : kGpuAbi, family.revision);
   if (family.division != nullptr) all += text(family.division(config));
-  if (gemm.b_packed && host) all += fmt::format("b={};", text(packed_layout(problem, device)));
+  if (problem.gemm.b_packed && host)
+    all += fmt::format("b={};", text(packed_layout(problem, device)));
   if (!host) all += launch_text(family.launch(problem, device, config));
   return all;
 }

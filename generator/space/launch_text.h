@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 #include "generator/space/config.h"
 #include "generator/space/gpu_launch.h"
 
@@ -21,6 +21,6 @@ std::string launch_text(const GpuLaunch& launch);
 /// What stored code must agree with to be right: "abi=1;revision=1;" (the family's revision) and
 /// the launch that today's generator gives this config; on a CPU how it divides the work. Empty
 /// when the config is illegal for the problem: then there is no launch to compare with.
-std::string launch_text(const Gemm& gemm, const DeviceCaps& device, const Config& config);
+std::string launch_text(const Problem& problem, const DeviceCaps& device, const Config& config);
 
 }  // namespace kiln

@@ -14,19 +14,19 @@ namespace {
 constexpr std::string_view kOtherOrder = "sums in the order of class batch_invariant";
 
 /// What every family of the vendor refuses, then its own rules.
-std::string_view broken_rule_of(const Family& family, const Canonical& problem,
+std::string_view broken_rule_of(const Family& family, const Problem& problem,
                                 const DeviceCaps& device, const Config& config) {
   const Platform& platform = platform_of(device.vendor);
   if (platform.refuses != nullptr)
     if (const auto why = platform.refuses(problem.gemm); !why.empty()) return why;
-  if (const Features missing = features_of(problem.gemm) - family.offers; !missing.none())
+  if (const Features missing = problem.needs - family.offers; !missing.none())
     return rule_for(missing);
   return family.broken_rule(problem, device, config);
 }
 
 }  // namespace
 
-std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
+std::string_view broken_rule(const Problem& problem, const DeviceCaps& device,
                              const Config& config) {
   const Family* family = find_family(config, device.vendor);
   if (family == nullptr) return "the family is for the device's vendor";
@@ -43,10 +43,10 @@ std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
   return says == nullptr ? std::string() : says(gemm, device);
 }
 
-Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device, Determinism determinism) {
-  if (auto ok = validate(gemm); !ok) return tl::unexpected(ok.error());
-  SearchSpace space{canonicalise(gemm), device, {}, {}};
-  const AllowedSummation order(gemm, device, determinism);
+Result<SearchSpace> space_for(const Problem& problem, const DeviceCaps& device,
+                              Determinism determinism) {
+  SearchSpace space{problem, device, {}, {}};
+  const AllowedSummation order(problem, device, determinism);
   for (const auto& family : families()) {
     if (family.vendor != device.vendor) continue;
     family.enumerate(space.problem, device, [&](const Config& config) {
@@ -60,22 +60,22 @@ Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device, Determ
   }
   if (space.legal.empty())
     return fail(ErrorCode::unsupported,
-                fmt::format("no kernel family covers {} on {}{}", text(gemm), device.arch,
+                fmt::format("no kernel family covers {} on {}{}", text(problem.given), device.arch,
                             order.order().empty() ? "" : " with sums as " + order.order()));
   return space;
 }
 
-double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+double predict_ns(const Problem& problem, const DeviceCaps& device, const Config& config) {
   return family_of(config, device.vendor).predict_ns(problem, device, config);
 }
 
 namespace {
 
 /// Of the first family that has one.
-std::optional<Config> fallback(const Canonical& problem, const DeviceCaps& device) {
+std::optional<Config> fallback(const Problem& problem, const DeviceCaps& device) {
   for (const Family& family : families()) {
     if (family.vendor != device.vendor || family.fallback == nullptr) continue;
-    if (!(features_of(problem.gemm) - family.offers).none()) continue;
+    if (!(problem.needs - family.offers).none()) continue;
     if (auto config = family.fallback(problem, device)) return config;
   }
   return std::nullopt;
@@ -83,11 +83,11 @@ std::optional<Config> fallback(const Canonical& problem, const DeviceCaps& devic
 
 }  // namespace
 
-bool has_fallback(const Canonical& problem, const DeviceCaps& device) {
+bool has_fallback(const Problem& problem, const DeviceCaps& device) {
   return fallback(problem, device).has_value();
 }
 
-Config fallback_config(const Canonical& problem, const DeviceCaps& device) {
+Config fallback_config(const Problem& problem, const DeviceCaps& device) {
   return fallback(problem, device).value();
 }
 

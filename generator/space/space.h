@@ -6,27 +6,27 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 #include "generator/space/config.h"
 #include "kiln/options.hpp"
 
 namespace kiln {
 
 struct SearchSpace {
-  Canonical problem;
+  Problem problem;
   DeviceCaps device;
   std::vector<Config> legal;                     // deterministic order
   std::map<std::string, std::int64_t> rejected;  // rule name -> points it refused
 };
 
 /// All legal points of all families that apply and that the class of determinism allows. Errors:
-/// bad_input (invalid problem), unsupported.
-Result<SearchSpace> space_for(const Gemm& gemm, const DeviceCaps& device,
+/// unsupported.
+Result<SearchSpace> space_for(const Problem& problem, const DeviceCaps& device,
                               Determinism determinism = Determinism::run_to_run);
 
 /// Why `config` is illegal for the problem ("rule name"), or empty.
-std::string_view broken_rule(const Canonical& problem, const DeviceCaps& device,
+std::string_view broken_rule(const Problem& problem, const DeviceCaps& device,
                              const Config& config);
 
 /// The most that each product or addition of this kernel may lose because its instructions take
@@ -39,12 +39,12 @@ double flushed_by(const Gemm& gemm, const DeviceCaps& device, const Config& conf
 std::string slow_types(const Gemm& gemm, const DeviceCaps& device);
 
 /// The analytic model: predicted time of one call in nanoseconds. Ranks; does not promise.
-double predict_ns(const Canonical& problem, const DeviceCaps& device, const Config& config);
+double predict_ns(const Problem& problem, const DeviceCaps& device, const Config& config);
 
 /// Whether a family of the device's vendor has a config for the problem that needs no search. On a
 /// CPU the built-in reference kernel computes every one.
-bool has_fallback(const Canonical& problem, const DeviceCaps& device);
+bool has_fallback(const Problem& problem, const DeviceCaps& device);
 /// That config, where there is one; on GPUs its rules have the last word.
-Config fallback_config(const Canonical& problem, const DeviceCaps& device);
+Config fallback_config(const Problem& problem, const DeviceCaps& device);
 
 }  // namespace kiln

@@ -16,7 +16,7 @@ Gemm for_every_m(Gemm gemm) {
 
 }  // namespace
 
-std::string summation(const Canonical& problem, const DeviceCaps& device, const Config& config) {
+std::string summation(const Problem& problem, const DeviceCaps& device, const Config& config) {
   const Family* family = find_family(config, device.vendor);
   if (family == nullptr || family->summation == nullptr) return {};
   // Integers wrap: the order of additions changes nothing.
@@ -26,23 +26,24 @@ std::string summation(const Canonical& problem, const DeviceCaps& device, const 
 
 std::string invariant_summation(const Gemm& gemm, const DeviceCaps& device) {
   const Gemm one = for_every_m(gemm);
-  if (!validate(one)) return {};
-  const Canonical problem = canonicalise(one);
+  const auto problem = Problem::of(one);
+  if (!problem) return {};
   for (const Family& family : families()) {
     if (family.vendor != device.vendor || family.plain == nullptr) continue;
-    const auto config = family.plain(problem, device);
-    if (!config || !broken_rule(problem, device, *config).empty()) continue;
-    if (std::string order = summation(problem, device, *config); !order.empty()) return order;
+    const auto config = family.plain(*problem, device);
+    if (!config || !broken_rule(*problem, device, *config).empty()) continue;
+    if (std::string order = summation(*problem, device, *config); !order.empty()) return order;
   }
   return {};
 }
 
-AllowedSummation::AllowedSummation(const Gemm& gemm, const DeviceCaps& device,
+AllowedSummation::AllowedSummation(const Problem& problem, const DeviceCaps& device,
                                    Determinism determinism) {
+  const Gemm& gemm = problem.given;
   // Without a product there is nothing to sum.
   const bool sums = gemm.m != 0 && gemm.n != 0 && gemm.k != 0;
   if (determinism == Determinism::batch_invariant && sums)
-    one_ = One{canonicalise(gemm), device, invariant_summation(gemm, device)};
+    one_ = One{problem, device, invariant_summation(gemm, device)};
 }
 
 bool AllowedSummation::allows(const Config& config) const {

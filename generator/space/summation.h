@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 #include "generator/space/config.h"
 #include "kiln/options.hpp"
 
@@ -18,7 +18,7 @@ namespace kiln {
 /// stand and however many others there are; up to what a NaN carries, and the sign of a zero whose
 /// products all underflowed. Integers: "exact", whatever the order. Empty: the order depends on
 /// sizes other than k, or on the place of the element, or is not known.
-std::string summation(const Canonical& problem, const DeviceCaps& device, const Config& config);
+std::string summation(const Problem& problem, const DeviceCaps& device, const Config& config);
 
 /// The order of all kernels of Determinism::batch_invariant for a problem: that of the plain config
 /// of the vendor's first family that has one (Family::plain). It follows from the types, layouts,
@@ -30,7 +30,7 @@ std::string invariant_summation(const Gemm& gemm, const DeviceCaps& device);
 /// that allow every order.
 class AllowedSummation {
  public:
-  AllowedSummation(const Gemm& gemm, const DeviceCaps& device, Determinism determinism);
+  AllowedSummation(const Problem& problem, const DeviceCaps& device, Determinism determinism);
   /// Of a config that breaks no rule.
   bool allows(const Config& config) const;
   /// The one order that is allowed; empty: every order is, or none.
@@ -38,7 +38,7 @@ class AllowedSummation {
 
  private:
   struct One {
-    Canonical problem;
+    Problem problem;
     DeviceCaps device;
     std::string order;
   };

@@ -25,14 +25,14 @@ namespace kiln {
 template <typename C, typename S>
 struct Rule {
   std::string_view name;
-  bool (*allows)(const Canonical&, const DeviceCaps&, const C&, const S& sizes);
+  bool (*allows)(const Problem&, const DeviceCaps&, const C&, const S& sizes);
 };
 
 /// A rule that must hold before sizes can be derived: it sees the config alone.
 template <typename C>
 struct FirstRule {
   std::string_view name;
-  bool (*allows)(const Canonical&, const DeviceCaps&, const C&);
+  bool (*allows)(const Problem&, const DeviceCaps&, const C&);
 };
 
 /// Of a family that derives none.
@@ -41,8 +41,8 @@ struct NoSizes {};
 /// What follows a GPU's kernels where rows of the product are added to rows of D: the kernels
 /// compute product_to_add() into the workspace.
 struct RowAdder {
-  void (*add_parameters)(Parameters&, const Canonical& problem);
-  void (*add_steps)(GpuLaunch&, const Canonical& problem, const DeviceCaps&);
+  void (*add_parameters)(Parameters&, const Problem& problem);
+  void (*add_steps)(GpuLaunch&, const Problem& problem, const DeviceCaps&);
 };
 
 /// `C` is the config's type, `S` what is derived from it. Pointers are null as in `Family`.
@@ -53,18 +53,18 @@ struct TypedFamily {
   std::span<const std::string_view> files;
   std::span<const FirstRule<C>> first_rules;
   /// Called for configs that keep the first rules: no division by zero for any of them.
-  S (*sizes)(const Canonical&, const DeviceCaps&, const C&);
+  S (*sizes)(const Problem&, const DeviceCaps&, const C&);
   std::span<const Rule<C, S>> rules;
-  void (*enumerate)(const Canonical&, const DeviceCaps&,
+  void (*enumerate)(const Problem&, const DeviceCaps&,
                     const std::function<void(const Config&)>& visit);
-  Parameters (*parameters)(const Canonical&, const DeviceCaps&, const C&, const S&);
-  double (*predict_ns)(const Canonical&, const DeviceCaps&, const C&, const S&);
-  GpuLaunch (*launch)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
+  Parameters (*parameters)(const Problem&, const DeviceCaps&, const C&, const S&);
+  double (*predict_ns)(const Problem&, const DeviceCaps&, const C&, const S&);
+  GpuLaunch (*launch)(const Problem&, const DeviceCaps&, const C&, const S&) = nullptr;
   KilnDivision (*division)(const C&) = nullptr;
-  Tile (*tile)(const Canonical&, const C&, const S&) = nullptr;
-  std::string (*summation)(const Canonical&, const DeviceCaps&, const C&, const S&) = nullptr;
-  std::optional<C> (*plain)(const Canonical&, const DeviceCaps&) = nullptr;
-  std::optional<C> (*fallback)(const Canonical&, const DeviceCaps&) = nullptr;
+  Tile (*tile)(const Problem&, const C&, const S&) = nullptr;
+  std::string (*summation)(const Problem&, const DeviceCaps&, const C&, const S&) = nullptr;
+  std::optional<C> (*plain)(const Problem&, const DeviceCaps&) = nullptr;
+  std::optional<C> (*fallback)(const Problem&, const DeviceCaps&) = nullptr;
   C (*ragged)(const C&) = nullptr;
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
@@ -78,7 +78,7 @@ struct TypedFamily {
 /// is taken to have all of it, since rules depend on how long k is, and a product of a list is the
 /// largest. Where rows are added a GPU's family sees the product alone.
 template <const auto& kRow, typename F>
-decltype(auto) as_seen(const Canonical& p, F&& f) {
+decltype(auto) as_seen(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {
     if (p.gemm.grouping == Grouping::k) return f(alone(p, p.gemm.k));
     if (lists_products(p.gemm))
@@ -96,7 +96,7 @@ decltype(auto) as_seen(const Canonical& p, F&& f) {
 /// As as_seen(), for estimates of time: groups of k have equal shares of it, products of a list the
 /// sizes that they have on average where they are timed.
 template <const auto& kRow, typename F>
-decltype(auto) as_timed(const Canonical& p, F&& f) {
+decltype(auto) as_timed(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu)
     if (p.gemm.grouping == Grouping::k)
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.k / p.gemm.batch)));
@@ -155,12 +155,12 @@ Family family_row() {
              .files = kRow.files,
              .offers = kRow.offers,
              .revision = kRow.revision};
-  row.enumerate = [](const Canonical& p, const DeviceCaps& d,
+  row.enumerate = [](const Problem& p, const DeviceCaps& d,
                      const std::function<void(const Config&)>& visit) {
-    as_seen<kRow>(p, [&](const Canonical& seen) { kRow.enumerate(seen, d, visit); });
+    as_seen<kRow>(p, [&](const Problem& seen) { kRow.enumerate(seen, d, visit); });
   };
-  row.broken_rule = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-    return as_seen<kRow>(p, [&](const Canonical& seen) -> std::string_view {
+  row.broken_rule = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+    return as_seen<kRow>(p, [&](const Problem& seen) -> std::string_view {
       const C& c = std::get<C>(config);
       for (const auto& rule : kRow.first_rules)
         if (!rule.allows(seen, d, c)) return rule.name;
@@ -170,16 +170,16 @@ Family family_row() {
       return {};
     });
   };
-  row.parameters = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-    return as_seen<kRow>(p, [&](const Canonical& seen) {
+  row.parameters = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+    return as_seen<kRow>(p, [&](const Problem& seen) {
       const C& c = std::get<C>(config);
       Parameters all = kRow.parameters(seen, d, c, kRow.sizes(seen, d, c));
       if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_parameters(all, p);
       return all;
     });
   };
-  row.predict_ns = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-    const double ns = as_timed<kRow>(p, [&](const Canonical& seen) {
+  row.predict_ns = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+    const double ns = as_timed<kRow>(p, [&](const Problem& seen) {
       const C& c = std::get<C>(config);
       return kRow.predict_ns(seen, d, c, kRow.sizes(seen, d, c));
     });
@@ -187,8 +187,8 @@ Family family_row() {
     return for_each ? ns * double(p.gemm.batch) : ns;
   };
   if (kRow.launch != nullptr)
-    row.launch = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-      return as_seen<kRow>(p, [&](const Canonical& seen) {
+    row.launch = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+      return as_seen<kRow>(p, [&](const Problem& seen) {
         const C& c = std::get<C>(config);
         GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
         if (lists_products(seen.gemm)) all = list_first(seen.gemm, std::move(all));
@@ -199,29 +199,29 @@ Family family_row() {
   if (kRow.division != nullptr)
     row.division = [](const Config& config) { return kRow.division(std::get<C>(config)); };
   if (kRow.tile != nullptr)
-    row.tile = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-      return as_seen<kRow>(p, [&](const Canonical& seen) {
+    row.tile = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+      return as_seen<kRow>(p, [&](const Problem& seen) {
         const C& c = std::get<C>(config);
         return kRow.tile(seen, c, kRow.sizes(seen, d, c));
       });
     };
   if (kRow.summation != nullptr)
-    row.summation = [](const Canonical& p, const DeviceCaps& d, const Config& config) {
-      return as_seen<kRow>(p, [&](const Canonical& seen) {
+    row.summation = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+      return as_seen<kRow>(p, [&](const Problem& seen) {
         const C& c = std::get<C>(config);
         return kRow.summation(seen, d, c, kRow.sizes(seen, d, c));
       });
     };
   if (kRow.plain != nullptr)
-    row.plain = [](const Canonical& p, const DeviceCaps& d) {
-      return as_seen<kRow>(p, [&](const Canonical& seen) -> std::optional<Config> {
+    row.plain = [](const Problem& p, const DeviceCaps& d) {
+      return as_seen<kRow>(p, [&](const Problem& seen) -> std::optional<Config> {
         if (const auto config = kRow.plain(seen, d)) return *config;
         return std::nullopt;
       });
     };
   if (kRow.fallback != nullptr)
-    row.fallback = [](const Canonical& p, const DeviceCaps& d) {
-      return as_seen<kRow>(p, [&](const Canonical& seen) -> std::optional<Config> {
+    row.fallback = [](const Problem& p, const DeviceCaps& d) {
+      return as_seen<kRow>(p, [&](const Problem& seen) -> std::optional<Config> {
         if (const auto config = kRow.fallback(seen, d)) return *config;
         return std::nullopt;
       });

@@ -118,7 +118,7 @@ class KILN_API Plan {
   Status run(const Operands& operands) const;
   /// Where the kernel came from.
   Match match() const;
-  /// Canonical text of the kernel's config.
+  /// Problem text of the kernel's config.
   const std::string& config() const;
   /// Bytes of workspace that a call needs on a GPU; 0 on the CPU.
   std::int64_t workspace_bytes() const;
@@ -172,7 +172,7 @@ class KILN_API RangePlan {
   Status run(std::int64_t size, const Operands& operands) const;
   /// Where the kernel of a size came from. Errors: as run().
   Result<Match> match(std::int64_t size) const;
-  /// Canonical text of its config. Errors: as run().
+  /// Problem text of its config. Errors: as run().
   Result<std::string> config(std::int64_t size) const;
   /// Bytes of workspace that a call of any size of the table needs at most on a GPU; 0 on the CPU.
   std::int64_t workspace_bytes() const;

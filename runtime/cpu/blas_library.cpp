@@ -194,10 +194,13 @@ bool blas_computes(const Gemm& g) {
 }
 
 BlasProduct::BlasProduct(std::shared_ptr<Blas> blas, Gemm gemm, int threads, bool gemv)
-    : blas_(std::move(blas)), threads_(threads), gemv_(gemv) {
-  gemm.b_packed = false;  // BLAS has no packed form; it reads B as it is
-  problem_ = canonicalise(gemm);
-}
+    : blas_(std::move(blas)),
+      problem_([&] {
+        gemm.b_packed = false;  // BLAS has no packed form; it reads B as it is
+        return Problem::of(gemm).value();
+      }()),
+      threads_(threads),
+      gemv_(gemv) {}
 
 void BlasProduct::run(const Operands& operands) const {
   blas_->use_threads(threads_);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "generator/families/cpu/library/config.h"
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "kiln/engine.hpp"
 #include "kiln/error.hpp"
 
@@ -66,7 +66,7 @@ class BlasProduct {
   void run_as(const Operands& operands, BlasGemmFn<T> gemm, BlasGemvFn<T> gemv) const;
 
   std::shared_ptr<Blas> blas_;
-  Canonical problem_;
+  Problem problem_;
   int threads_;
   bool gemv_;
 };

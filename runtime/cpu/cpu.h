@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 #include "kiln/engine.hpp"
 #include "kiln/error.hpp"
 #include "runtime/cpu/kernel.h"
@@ -29,15 +29,15 @@ struct HostArgs : KilnArgs {
   /// Whether the kernel raises the largest magnitude of D, which launch() clears before.
   bool finds_amax = false;
   /// Of a grouped problem, whose kernel is called for each group: lives as long as the arguments.
-  const Canonical* groups_of = nullptr;
+  const Problem* groups_of = nullptr;
 };
 
-/// Canonical arguments of one call (workspace and barrier left null). `problem` comes from
-/// canonicalise(), `division` from the kernel's config (division_of(); the reference has none);
+/// Problem arguments of one call (workspace and barrier left null). `problem` comes from
+/// Problem::of(), `division` from the kernel's config (division_of(); the reference has none);
 /// operands are the caller's, so this is where A and B are exchanged. For a packed problem
 /// `operands.b` must already point at the packed bytes: PackedB is opaque here. Those of a grouped
 /// problem keep a pointer to `problem`.
-HostArgs make_args(const Canonical& problem, const Operands& operands,
+HostArgs make_args(const Problem& problem, const Operands& operands,
                    const KilnDivision& division = {});
 
 /// Bytes of this thread's workspace that a call needs for which the kernel asks `workspace_bytes`.

@@ -166,8 +166,7 @@ Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads
 
 }  // namespace
 
-HostArgs make_args(const Canonical& problem, const Operands& operands,
-                   const KilnDivision& division) {
+HostArgs make_args(const Problem& problem, const Operands& operands, const KilnDivision& division) {
   HostArgs args = kernel_args<KilnArgs>(problem, operands);
   args.division = division;
   // Structured bindings: what an epilogue gets later, kernels that take any must be told.

@@ -226,7 +226,7 @@ PackPanels pack_panels_of(const PackedLayout& layout, DType type) {
 }
 
 /// One thread's share. Panels are dealt out, so every byte is one thread's.
-void pack_share(const PackedLayout& layout, const Canonical& problem, const std::byte* b,
+void pack_share(const PackedLayout& layout, const Problem& problem, const std::byte* b,
                 std::byte* packed, int thread, int threads) {
   const Gemm& g = problem.gemm;
   const PackPanels pack = pack_panels_of(layout, g.b.dtype);
@@ -260,7 +260,7 @@ std::shared_ptr<std::byte[]> memory(std::int64_t bytes) {
 
 }  // namespace
 
-Result<PackedCopy> pack_b(const PackedLayout& layout, const Canonical& problem, const void* b,
+Result<PackedCopy> pack_b(const PackedLayout& layout, const Problem& problem, const void* b,
                           int threads) {
   const Gemm& g = problem.gemm;
   const std::int64_t bytes = g.batch * layout.bytes(g.n, g.k);

@@ -19,7 +19,7 @@ struct PackedCopy {
 
 /// Packs all batches of `b`, which lies as `problem` says, on threads of the pool. Its m is not
 /// looked at. Errors: device (no memory).
-Result<PackedCopy> pack_b(const PackedLayout& layout, const Canonical& problem, const void* b,
+Result<PackedCopy> pack_b(const PackedLayout& layout, const Problem& problem, const void* b,
                           int threads);
 
 }  // namespace kiln

@@ -26,11 +26,11 @@ void take_rows_of_a(const Gemm& gemm, const KilnArgs& args, std::int64_t row, Ki
 
 /// This thread's share of one group's rows, each a product of its own between the rows that indices
 /// name.
-void run_indexed(const Canonical& problem, const KilnArgs& args, std::int64_t group,
+void run_indexed(const Problem& problem, const KilnArgs& args, std::int64_t group,
                  const Segment& segment, int thread, int threads) {
   const Gemm& gemm = problem.gemm;
   const Gemm ordered = in_order(gemm);
-  const Canonical own = alone(problem, 1);
+  const Problem own = alone(problem, 1);
   const std::int64_t begin = segment.count * thread / threads;
   for (std::int64_t i = begin; i < segment.count * (thread + 1) / threads; ++i) {
     const std::int64_t row = segment.first + i;
@@ -48,10 +48,10 @@ void run_indexed(const Canonical& problem, const KilnArgs& args, std::int64_t gr
 /// This thread's rows of a D that rows of the product are added to: each of those is computed where
 /// it is needed.
 template <typename Real>
-void run_added(const Canonical& problem, const KilnArgs& args, int thread, int threads) {
+void run_added(const Problem& problem, const KilnArgs& args, int thread, int threads) {
   const Gemm& gemm = problem.gemm;
   const Gemm ordered = in_order(gemm);
-  const Canonical own = alone(problem, 1);
+  const Problem own = alone(problem, 1);
   const std::int64_t rows = rows_of_d(gemm);
   std::vector<Real> product(static_cast<std::size_t>(gemm.n)), sums(product.size());
   for (std::int64_t to = rows * thread / threads; to < rows * (thread + 1) / threads; ++to) {
@@ -77,7 +77,7 @@ void run_added(const Canonical& problem, const KilnArgs& args, int thread, int t
 
 }  // namespace
 
-void run_reference(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
+void run_reference(const Problem& problem, const KilnArgs& args, const PackedLayout* packed,
                    int thread, int threads) {
   if (!grouped(problem.gemm))
     return run_ungrouped_reference(problem, args, packed, thread, threads);
@@ -101,7 +101,7 @@ void run_reference(const Canonical& problem, const KilnArgs& args, const PackedL
       run_indexed(problem, args, group, segment, thread, threads);
       continue;
     }
-    const Canonical own = alone(problem, segment.count);
+    const Problem own = alone(problem, segment.count);
     KilnArgs one = args;
     one.m = own.gemm.m;
     one.k = own.gemm.k;

@@ -168,12 +168,12 @@ struct Place {
 /// A row of D before it is rounded, where D has scales: empty else.
 using WideRow = std::vector<float>;
 
-WideRow wide_row(const Canonical& problem, const KilnArgs& args) {
+WideRow wide_row(const Problem& problem, const KilnArgs& args) {
   return WideRow(problem.gemm.scale_d == Scale::none ? 0 : static_cast<std::size_t>(args.n));
 }
 
 /// The row's codes and, where they follow from it, its scales; nothing where D has none.
-void quantise(const Canonical& problem, const KilnArgs& args, std::int64_t batch, std::int64_t row,
+void quantise(const Problem& problem, const KilnArgs& args, std::int64_t batch, std::int64_t row,
               const WideRow& wide) {
   const Gemm& gemm = problem.gemm;
   const DType type = gemm.d.dtype;
@@ -205,7 +205,7 @@ void raise_amax(const KilnArgs& args, std::uint32_t bits) {
 }
 
 /// alpha·sum + beta·C, clipped at zero or not, + residual in 32 bits that wrap.
-void finish_whole(const Canonical& problem, const KilnArgs& args, const Place& at,
+void finish_whole(const Problem& problem, const KilnArgs& args, const Place& at,
                   const WholeFactors& whole, const std::int32_t* sum) {
   const Epilogue& epilogue = problem.gemm.epilogue;
   const auto* const c = static_cast<const std::int32_t*>(args.c);
@@ -229,7 +229,7 @@ void finish_whole(const Canonical& problem, const KilnArgs& args, const Place& a
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:
 /// sums of the product that a gate lets through, else null. With scales of D into `wide` instead.
 template <typename Acc>
-void finish(const Canonical& problem, const KilnArgs& args, const Place& at, const Acc* sum,
+void finish(const Problem& problem, const KilnArgs& args, const Place& at, const Acc* sum,
             const Acc* other, WideRow& wide) {
   using Real = std::conditional_t<std::is_same_v<Acc, double>, double, float>;
   const Gemm& gemm = problem.gemm;
@@ -270,8 +270,8 @@ void finish(const Canonical& problem, const KilnArgs& args, const Place& at, con
 }
 
 template <typename A, typename B, typename Acc>
-void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed,
-               int thread, int threads) {
+void run_typed(const Problem& problem, const KilnArgs& args, const PackedLayout* packed, int thread,
+               int threads) {
   std::vector<Acc> a(static_cast<std::size_t>(args.k));
   Acc sum[kTile], other[kTile];
   WideRow wide = wide_row(problem, args);
@@ -311,7 +311,7 @@ void run_typed(const Canonical& problem, const KilnArgs& args, const PackedLayou
 /// row of A or a column of B.
 class ScaledLines {
  public:
-  ScaledLines(const Canonical& problem, const KilnArgs& args, Operand which, const PartOfK& part)
+  ScaledLines(const Problem& problem, const KilnArgs& args, Operand which, const PartOfK& part)
       : matrix_(matrix(problem.gemm, which)),
         scale_(scale_of(problem.gemm, which)),
         strides_(strides_of_scales(problem.gemm, which, part)),
@@ -365,7 +365,7 @@ class ScaledLines {
 /// Of operands whose elements are multiplied with their scales: integers are summed before. Some
 /// columns of B at a time, so that each element is decoded once a thread; once a row where D
 /// has scales, which need whole rows.
-void run_scaled(const Canonical& problem, const KilnArgs& args, const PartOfK& part, int thread,
+void run_scaled(const Problem& problem, const KilnArgs& args, const PartOfK& part, int thread,
                 int threads) {
   constexpr std::int64_t kColumns = 16;
   const Gemm& gemm = problem.gemm;
@@ -403,7 +403,7 @@ void run_scaled(const Canonical& problem, const KilnArgs& args, const PartOfK& p
 
 /// fp8 operands may differ in format.
 template <DType A>
-void run_fp8(const Canonical& problem, const KilnArgs& args, const PackedLayout* packed, int thread,
+void run_fp8(const Problem& problem, const KilnArgs& args, const PackedLayout* packed, int thread,
              int threads) {
   const auto with = [&]<DType B>() {
     run_typed<Fp8Bits<A>, Fp8Bits<B>, float>(problem, args, packed, thread, threads);
@@ -417,7 +417,7 @@ void run_fp8(const Canonical& problem, const KilnArgs& args, const PackedLayout*
 
 }  // namespace
 
-void run_ungrouped_reference(const Canonical& problem, const KilnArgs& args,
+void run_ungrouped_reference(const Problem& problem, const KilnArgs& args,
                              const PackedLayout* packed, int thread, int threads,
                              const PartOfK& part) {
   const auto typed = [&]<typename A, typename B, typename Acc>() {

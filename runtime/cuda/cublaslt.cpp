@@ -169,7 +169,7 @@ std::optional<std::int32_t> epilogue_code(const Gemm& g) {
 /// The same of scales of blocks along k, of operands along k. The library has scales of lines block
 /// by block, a multiple of four lines, and those of squares line by line with rows of a multiple of
 /// four; either are 16-byte aligned (27 products of both, verified on an H100).
-std::optional<std::int32_t> code_of_blocks(const Canonical& problem, Operand which) {
+std::optional<std::int32_t> code_of_blocks(const Problem& problem, Operand which) {
   const Gemm& g = problem.gemm;
   const bool along_k = problem.a_k_major && problem.b_k_major;
   if (!along_k || matrix(g, which).dtype != fp8_e4m3 ||
@@ -182,7 +182,7 @@ std::optional<std::int32_t> code_of_blocks(const Canonical& problem, Operand whi
 }
 
 /// The library's number of a kind of scales; it has one scalar for all products of a batch.
-std::optional<std::int32_t> scale_code(const Canonical& problem, Operand which) {
+std::optional<std::int32_t> scale_code(const Problem& problem, Operand which) {
   const Gemm& g = problem.gemm;
   const Scale scale = scale_of(g, which);
   if (scale == Scale::none) return kScaleScalar;
@@ -269,7 +269,7 @@ struct CublasLt::Impl {
     return ok;
   }
 
-  Status describe_scales(const Canonical& problem) {
+  Status describe_scales(const Problem& problem) {
     const Gemm& g = problem.gemm;
     if (g.numerics == Numerics::fast)
       if (Status ok = set(kDescFastAccum, std::int8_t{1}); !ok) return ok;
@@ -297,7 +297,7 @@ struct CublasLt::Impl {
 
   /// The library's matrices are column-major: what it computes is D^T = op(B)^T op(A)^T, so our B
   /// is its left operand.
-  Status describe(const Canonical& problem) {
+  Status describe(const Problem& problem) {
     const Gemm& g = problem.gemm;
     const ComputeTypes types = compute_types(g);
     scale = types.scale;
@@ -380,7 +380,7 @@ Result<Handle> handle_for(const Library& lt, const gpu::GpuDevice& device) {
 
 }  // namespace
 
-Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Canonical& problem,
+Result<CublasLt> CublasLt::make(gpu::SharedDevice device, const Problem& problem,
                                 std::size_t workspace_bytes) {
   const Gemm& g = problem.gemm;
   if (!epilogue_code(g) || !scale_code(problem, Operand::a) || !scale_code(problem, Operand::b) ||

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "runtime/gpu/device.h"
 #include "templates/cuda/common/abi.h"
 
@@ -18,7 +18,7 @@ class CublasLt {
 
   /// Asks the heuristic, with `workspace_bytes` of workspace allowed. Errors: unsupported (the
   /// library is not installed, or has no algorithm for the problem), as a sentence.
-  static Result<CublasLt> make(gpu::SharedDevice device, const Canonical& problem,
+  static Result<CublasLt> make(gpu::SharedDevice device, const Problem& problem,
                                std::size_t workspace_bytes);
   CublasLt(CublasLt&&) noexcept;
   CublasLt& operator=(CublasLt&&) noexcept;

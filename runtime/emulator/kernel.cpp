@@ -171,7 +171,7 @@ Status EmulatedKernel::run(const KilnGpuArgs& given, std::uint64_t seed) const {
   return {};
 }
 
-Status EmulatedKernel::call(const Canonical& problem, const Operands& operands,
+Status EmulatedKernel::call(const Problem& problem, const Operands& operands,
                             std::uint64_t seed) const {
   KilnGpuArgs args = gpu::gpu_args(problem, operands);
   std::vector<ListEntry> list;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 #include "generator/space/gpu_launch.h"
 #include "kiln/engine.hpp"
 #include "templates/cuda/common/abi.h"
@@ -31,8 +31,8 @@ class EmulatedKernel {
   Status run(const KilnGpuArgs& args, std::uint64_t seed) const;
 
   /// The same with plain operands and a workspace of its own, which must be left as it must be
-  /// found. `problem` comes from canonicalise().
-  Status call(const Canonical& problem, const Operands& operands, std::uint64_t seed) const;
+  /// found. `problem` comes from Problem::of().
+  Status call(const Problem& problem, const Operands& operands, std::uint64_t seed) const;
 
   const GpuLaunch& description() const;
 

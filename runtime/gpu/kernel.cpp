@@ -76,7 +76,7 @@ Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
                "cuLaunchKernelEx");
 }
 
-KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands) {
+KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands) {
   return kernel_args<KilnGpuArgs>(problem, operands);
 }
 

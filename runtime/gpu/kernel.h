@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "generator/space/gpu_launch.h"
 #include "kiln/engine.hpp"
 #include "runtime/gpu/device.h"
@@ -43,10 +43,10 @@ using SharedModule = std::shared_ptr<const GpuModule>;
 Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
               std::span<void* const> parameters, Stream stream, int dynamic_shared_bytes = 0);
 
-/// Arguments of one call but for the workspace. `problem` comes from canonicalise(); operands are
+/// Arguments of one call but for the workspace. `problem` comes from Problem::of(); operands are
 /// the caller's, so this is where A and B are exchanged. A list is handed on as it is: steps want
 /// its canonical entries (canonical_entries()) in the place of `groups`.
-KilnGpuArgs gpu_args(const Canonical& problem, const Operands& operands);
+KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands);
 
 /// What the steps of a launch are given of a call: where rows are added, `d` is the product in the
 /// workspace, and what it is added to has places of its own.

@@ -97,7 +97,7 @@ TEST(GpuChecker, PassesARightKernelAndNamesEachMistake) {
 
 /// The device's reference beside the host's.
 void expect_the_hosts_products(const GpuTools& tools, const Gemm& gemm) {
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   const auto sets = GpuOperandSets::make(tools, problem, 7).value();
   const KilnGpuArgs& args = sets[0];
   const auto count = static_cast<std::size_t>(gemm.m * gemm.n);
@@ -174,7 +174,7 @@ TEST(GpuCalls, TimesAreThoseOfTheDevice) {
   if (!tools) GTEST_SKIP() << kNoGpu;
   const auto module = planted(*tools);
   const Gemm gemm = Gemm::row_major(33, 65, 47);
-  const auto sets = GpuOperandSets::make(*tools, canonicalise(gemm), 1).value();
+  const auto sets = GpuOperandSets::make(*tools, Problem::of(gemm).value(), 1).value();
   GpuLaunch launch;
   launch.steps.push_back({.entry = "right", .grid = {33}, .block = {128}});
   const auto kernel = gpu::GpuKernel::make(module, launch).value();

@@ -15,7 +15,7 @@
 
 namespace kiln::gpu_devices_test {
 
-using test::Problem;
+using test::GpuProblem;
 
 OpenOptions options_in(const TempDir& dir, int device) {
   OpenOptions options;
@@ -54,7 +54,7 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
   const gpu::Context before = current_context(*devices[0]);
   for (int turn = 0; turn < 3; ++turn)
     for (std::size_t i = 0; i < engines.size(); ++i) {
-      Problem problem(devices[i], gemm);
+      GpuProblem problem(devices[i], gemm);
       const Status ran = engines[i].gemm(gemm, problem.operands());
       ASSERT_TRUE(ran) << ran.error().message;
       EXPECT_LT(problem.error(), kClose) << "device " << numbers[i] << ", turn " << turn;
@@ -68,7 +68,7 @@ TEST(GpuDevices, EnginesOfOneProcessKeepApart) {
   for (std::size_t i = 0; i < engines.size(); ++i)
     threads.emplace_back([&, i] {
       for (int n = 0; n < 50; ++n) {
-        Problem problem(devices[i], gemm);
+        GpuProblem problem(devices[i], gemm);
         if (const Status ran = engines[i].gemm(gemm, problem.operands()); !ran)
           failed[i] = ran.error().message;
         worst[i] = std::max(worst[i], problem.error());

@@ -19,7 +19,7 @@
 
 namespace kiln::gpu_engine_test {
 
-using test::Problem;
+using test::GpuProblem;
 using testing::HasSubstr;
 
 constexpr const char* kNoGpu = "no NVIDIA GPU: cuda:0 cannot be opened";
@@ -54,7 +54,7 @@ TEST(GpuEngine, UntunedCallsAreRightInEveryLayout) {
       Gemm gemm = column ? Gemm::column_major(130, 70, 200) : Gemm::row_major(130, 70, 200);
       gemm.a.transposed = (layout & 1) != 0;
       gemm.b.transposed = (layout & 2) != 0;
-      Problem problem(device, gemm);
+      GpuProblem problem(device, gemm);
       const Status ran = engine.gemm(gemm, problem.operands());
       ASSERT_TRUE(ran) << ran.error().message;
       EXPECT_LT(problem.error(), kClose) << text(gemm);
@@ -68,7 +68,7 @@ TEST(GpuEngine, AddressesOfAnyAlignmentFindAKernel) {
   auto engine = Engine::open(options_in(dir)).value();
   const Gemm gemm = Gemm::row_major(64, 64, 64);
   for (const std::size_t shift : {0, 4, 8}) {
-    Problem problem(device, gemm, shift);
+    GpuProblem problem(device, gemm, shift);
     const Status ran = engine.gemm(gemm, problem.operands());
     ASSERT_TRUE(ran) << ran.error().message;
     EXPECT_LT(problem.error(), kClose) << shift;
@@ -82,7 +82,7 @@ TEST(GpuEngine, ACallCanBeCapturedAndReplayed) {
   auto engine = Engine::open(options_in(dir)).value();
   const Gemm gemm = Gemm::row_major(64, 64, 512);
   const Plan plan = engine.plan(gemm).value();
-  Problem problem(device, gemm);
+  GpuProblem problem(device, gemm);
   const auto stream = gpu::OwnedStream::make(device).value();
   auto memory =
       gpu::DeviceBuffer::make(device, static_cast<std::size_t>(plan.workspace_bytes())).value();
@@ -118,7 +118,7 @@ TEST(GpuEngine, ACallIsCapturedAtTheFirstSightOfItsProblem) {
   std::int64_t workspace = 0;
   for (const char* line : {"fp32 N N 64 64 4096", "bf16 N T 64 64 8192 out=fp32 align=16"}) {
     const Gemm gemm = parse_gemm(line).value();
-    Problem problem(device, gemm);
+    GpuProblem problem(device, gemm);
     Operands operands = problem.operands();
     operands.stream = stream.get();
     ASSERT_EQ(d.cuStreamBeginCapture(stream.get(), gpu::CaptureMode::global), gpu::kSuccess);
@@ -144,7 +144,7 @@ TEST(GpuEngine, KernelsTakeTurnsInTheWorkspaceOfAStream) {
   auto engine = Engine::open(options_in(dir)).value();
   const auto stream = gpu::OwnedStream::make(device).value();
   std::vector<Gemm> gemms;
-  std::vector<Problem> problems;
+  std::vector<GpuProblem> problems;
   for (const char* line : {"fp32 N N 64 64 4096", "bf16 N T 64 64 8192 out=fp32 align=16",
                            "bf16 T N 200 77 3001 out=fp32", "fp32 N T 300 100 2000"}) {
     gemms.push_back(parse_gemm(line).value());
@@ -180,7 +180,7 @@ TEST(GpuEngine, TunedOnceFoundByTheNext) {
   const Plan plan = engine.plan(gemm).value();
   EXPECT_EQ(plan.match(), Match::exact);
   EXPECT_EQ(plan.config(), report.config);
-  Problem problem(device, gemm);
+  GpuProblem problem(device, gemm);
   ASSERT_TRUE(engine.gemm(gemm, problem.operands()));
   EXPECT_LT(problem.error(), kClose);
   EXPECT_THAT(engine.explain(gemm).value(), HasSubstr("cuda-cold-v1"));
@@ -203,7 +203,7 @@ TEST(GpuEngine, AWarmCallCostsLittle) {
   if (!device) GTEST_SKIP() << kNoGpu;
   auto engine = Engine::open(options_in(dir)).value();
   const Gemm gemm = Gemm::row_major(16, 16, 16);
-  Problem problem(device, gemm);
+  GpuProblem problem(device, gemm);
   const Plan plan = engine.plan(gemm).value();
   const gpu::Guest guest(*device);
   const auto timed = [&](auto&& call) {

@@ -54,11 +54,11 @@ std::map<std::string_view, std::vector<Config>> some_of(const SearchSpace& space
 
 TEST_P(GpuOutputs, AreRight) {
   const Gemm gemm = parse_gemm(GetParam()).value();
-  EXPECT_TRUE(space_for(gemm, cuda_caps_named("sm_90a").value()));
+  EXPECT_TRUE(space_for(Problem::of(gemm).value(), cuda_caps_named("sm_90a").value()));
   const auto device = cuda::open_device(0);
   if (!device) GTEST_SKIP() << "no NVIDIA GPU: cuda:0 cannot be opened";
   const DeviceCaps caps = (*device)->caps();
-  const auto space = space_for(gemm, caps);
+  const auto space = space_for(Problem::of(gemm).value(), caps);
   if (!space) GTEST_SKIP() << caps.arch << " computes it by no family";
   const auto compiler = compiler_for(caps);
   ASSERT_TRUE(compiler) << compiler.error().message;
@@ -67,7 +67,7 @@ TEST_P(GpuOutputs, AreRight) {
     int checked = 0;
     for (const Config& config : configs) {
       if (checked == kOfEachFamily) break;
-      const auto source = render(gemm, caps, config);
+      const auto source = render(Problem::of(gemm).value(), caps, config);
       ASSERT_TRUE(source) << source.error().message;
       const auto binary = (*compiler)->compile(*source);
       if (!binary && binary.error().message.find("serialized") != std::string::npos) continue;

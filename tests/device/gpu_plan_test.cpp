@@ -22,11 +22,12 @@ TEST(GpuPlan, ScalesAtOtherAddressesAreOtherScales) {
   const Gemm gemm = parse_gemm("fp8 N T 128 64 512 scale=1x128:128x128 align=16 out=fp32").value();
   const Config config = CudaWgmma{
       .left = 128, .right = 64, .stages = 3, .warpgroups = 2, .promote = true, .tma_scales = true};
-  const auto binary = (*compiler)->compile(render(gemm, device->caps(), config).value());
+  const auto binary =
+      (*compiler)->compile(render(Problem::of(gemm).value(), device->caps(), config).value());
   ASSERT_TRUE(binary) << binary.error().message;
   const auto resources = std::make_shared<GpuResources>(device);
   const auto plan = GpuPlan::make(resources, resources->module(binary->image).value(),
-                                  canonicalise(gemm), device->caps(), config);
+                                  Problem::of(gemm).value(), device->caps(), config);
   ASSERT_TRUE(plan) << plan.error().message;
 
   const auto on_device = [&](const auto& values) {

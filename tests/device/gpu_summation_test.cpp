@@ -26,7 +26,7 @@ using test::Run;
 /// A kernel that is called with operands of the host.
 Result<Run> started(const std::shared_ptr<GpuResources>& gpu, const Gemm& gemm,
                     const DeviceCaps& caps, const Config& config) {
-  const auto source = render(gemm, caps, config);
+  const auto source = render(Problem::of(gemm).value(), caps, config);
   if (!source) return tl::unexpected(source.error());
   const auto compiler = compiler_for(caps);
   if (!compiler) return tl::unexpected(compiler.error());
@@ -34,7 +34,7 @@ Result<Run> started(const std::shared_ptr<GpuResources>& gpu, const Gemm& gemm,
   if (!binary) return tl::unexpected(binary.error());
   auto module = gpu->module(binary->image);
   if (!module) return tl::unexpected(module.error());
-  auto made = GpuPlan::make(gpu, std::move(*module), canonicalise(gemm), caps, config);
+  auto made = GpuPlan::make(gpu, std::move(*module), Problem::of(gemm).value(), caps, config);
   if (!made) return tl::unexpected(made.error());
   const std::shared_ptr<GpuPlan> plan = std::move(*made);
   return [gpu, gemm, plan](const Operands& host) -> Status {

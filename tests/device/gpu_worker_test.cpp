@@ -23,11 +23,11 @@ struct Bed {
 /// A config of the simple family, whose kernels take no tensor maps, with its code.
 Bed bed_for(const DeviceCaps& caps) {
   Bed bed{.caps = caps};
-  const auto space = space_for(bed.gemm, caps).value();
+  const auto space = space_for(Problem::of(bed.gemm).value(), caps).value();
   const auto simple = std::find_if(space.legal.begin(), space.legal.end(),
                                    [](const Config& c) { return family_name(c) == "cuda_simt"; });
   bed.config = *simple;
-  const auto source = render(bed.gemm, caps, bed.config).value();
+  const auto source = render(Problem::of(bed.gemm).value(), caps, bed.config).value();
   bed.right = (*nvrtc_compiler())->compile(source).value();
   return bed;
 }

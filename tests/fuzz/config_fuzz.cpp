@@ -15,18 +15,18 @@ using namespace kiln;
 struct Target {
   Vendor vendor;
   DeviceCaps device;
-  Canonical problem;
+  Problem problem;
 };
 
 /// One problem a kind of device, in a type that most of its families compute; the one whose device
 /// the config is for.
 const Target& target_of(const Config& config) {
-  static const std::array rows{
-      Target{Vendor::cpu, caps_named("avx512").value(), canonicalise(Gemm::row_major(64, 96, 128))},
-      Target{Vendor::nvidia, caps_named("sm_90a").value(),
-             canonicalise(Gemm::row_major(64, 96, 128, bf16))},
-      Target{Vendor::amd, caps_named("gfx950").value(),
-             canonicalise(Gemm::row_major(64, 96, 128, bf16))}};
+  static const std::array rows{Target{Vendor::cpu, caps_named("avx512").value(),
+                                      Problem::of(Gemm::row_major(64, 96, 128)).value()},
+                               Target{Vendor::nvidia, caps_named("sm_90a").value(),
+                                      Problem::of(Gemm::row_major(64, 96, 128, bf16)).value()},
+                               Target{Vendor::amd, caps_named("gfx950").value(),
+                                      Problem::of(Gemm::row_major(64, 96, 128, bf16)).value()}};
   for (const auto& row : rows)
     if (find_family(config, row.vendor) != nullptr) return row;
   std::abort();

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "kiln/gemm.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -15,6 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto again = kiln::parse_gemm(kiln::text(*gemm));
   if (!again || *again != *gemm) std::abort();
-  if (kiln::validate(*gemm)) kiln::canonicalise(*gemm);
+  if (kiln::validate(*gemm)) kiln::Problem::of(*gemm).value();
   return 0;
 }

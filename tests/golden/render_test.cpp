@@ -586,7 +586,7 @@ Result<Source> rendered(const Case& c) {
   if (!gemm) return tl::unexpected(gemm.error());
   if (!config) return tl::unexpected(config.error());
   if (c.threads > 0) device->compute_units = c.threads;  // of a CPU
-  return render(*gemm, *device, *config);
+  return render(Problem::of(*gemm).value(), *device, *config);
 }
 
 std::vector<std::string> words_of(const char* text) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "kiln/numeric.hpp"
 #include "support/compiled.h"
 #include "support/emulated.h"
@@ -71,7 +71,7 @@ TEST(E4m3Codes, AreDecodedOnTheEmulator) {
       const Gemm g = problem(a);
       const auto kernel = test::emulated_kernel(g, caps_named(arch).value(), config);
       ASSERT_TRUE(kernel) << text(config) << ": " << kernel.error().message;
-      const Canonical canonical = canonicalise(g);
+      const Problem canonical = Problem::of(g).value();
       expect_right(
           g, [&](const Operands& operands) { return kernel->call(canonical, operands, 0); },
           text(config));

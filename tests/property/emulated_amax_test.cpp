@@ -13,6 +13,7 @@
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_amax_test {
 
@@ -86,7 +87,7 @@ TEST_P(EmulatedAmax, SampledConfigsFindIt) {
     const Gemm gemm = tries % 7 == 6 ? weights(random) : with_amax(draw.next(rows), tries, random);
     if (!validate(gemm)) continue;
     std::map<std::string, std::vector<Config>> by_family;
-    const auto space = space_for(gemm, device);
+    const auto space = test::space_of(gemm, device);
     if (!space) continue;  // fp8 in D, or weights, where the device has no instruction
     for (const Config& config : space->legal)
       by_family[std::string(family_name(config))].push_back(config);

@@ -13,6 +13,7 @@
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_gate_test {
 
@@ -29,7 +30,7 @@ Gemm gated_copy(const Gemm& drawn, int number) {
 
 std::map<std::string, std::vector<Config>> by_family(const Gemm& gemm, const DeviceCaps& device) {
   std::map<std::string, std::vector<Config>> all;
-  if (const auto space = space_for(gemm, device))
+  if (const auto space = test::space_of(gemm, device))
     for (const Config& config : space->legal) {
       const std::string words = text(config);
       all[words.substr(0, words.find(' '))].push_back(config);

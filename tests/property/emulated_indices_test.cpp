@@ -14,6 +14,7 @@
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_indices_test {
 
@@ -52,7 +53,7 @@ Gemm indexed_copy(Gemm gemm, int number, std::mt19937_64& random) {
 
 std::map<std::string, std::vector<Config>> by_family(const Gemm& gemm, const DeviceCaps& device) {
   std::map<std::string, std::vector<Config>> all;
-  if (const auto space = space_for(gemm, device))
+  if (const auto space = test::space_of(gemm, device))
     for (const Config& config : space->legal)
       all[std::string(family_name(config))].push_back(config);
   return all;

@@ -12,6 +12,7 @@
 #include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_quantised_test {
 
@@ -68,7 +69,7 @@ Gemm problem(std::mt19937_64& random, const Kind& kind) {
 std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& device,
                                std::string_view family) {
   std::vector<Config> mine;
-  if (const auto space = space_for(gemm, device))
+  if (const auto space = test::space_of(gemm, device))
     for (const Config& config : space->legal)
       if (family_name(config) == family) mine.push_back(config);
   return mine;
@@ -156,7 +157,8 @@ TEST(EmulatedQuantisedPairs, TilesTellEachOther) {
   std::uint64_t order = 0;
   for (const auto& [line, config] : kAll) {
     const Gemm gemm = parse_gemm(line).value();
-    ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "") << line << " | " << text(config);
+    ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "")
+        << line << " | " << text(config);
     const auto kernel = test::emulated_kernel(gemm, device, config);
     ASSERT_TRUE(kernel) << line << ": " << kernel.error().message;
     const Verdict verdict = test::verify_emulated(gemm, *kernel, order++);

@@ -12,6 +12,7 @@
 #include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_scales_test {
 
@@ -66,7 +67,7 @@ Gemm problem(std::mt19937_64& random, const Kind& kind) {
 std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& device,
                                std::string_view family) {
   std::vector<Config> mine;
-  if (const auto space = space_for(gemm, device))
+  if (const auto space = test::space_of(gemm, device))
     for (const Config& config : space->legal)
       if (family_name(config) == family) mine.push_back(config);
   return mine;
@@ -121,18 +122,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(FamilyScales, KernelsWithoutThemAreRefusedByName) {
   const DeviceCaps device = caps_named("sm_80").value();
-  const auto space = space_for(parse_gemm("fp8 N T 64 64 256 scale=1x128:128x128").value(), device);
+  const auto space = space_for(
+      Problem::of(parse_gemm("fp8 N T 64 64 256 scale=1x128:128x128").value()).value(), device);
   EXPECT_FALSE(space);
-  const Canonical problem =
-      canonicalise(parse_gemm("fp8 N T 64 64 256 scale=1x128:128x128").value());
+  const Problem problem =
+      Problem::of(parse_gemm("fp8 N T 64 64 256 scale=1x128:128x128").value()).value();
   EXPECT_EQ(broken_rule(problem, device, CudaSimt{}), "the family applies the operands' scales");
   EXPECT_EQ(broken_rule(problem, caps_named("gfx950").value(), HipMfma{}),
             "the family applies the operands' scales");
-  const Canonical ordered =
-      canonicalise(parse_gemm("fp8 N T 64 64 256 scale=1x128 scale_order=blocks").value());
+  const Problem ordered =
+      Problem::of(parse_gemm("fp8 N T 64 64 256 scale=1x128 scale_order=blocks").value()).value();
   EXPECT_EQ(broken_rule(ordered, caps_named("gfx950").value(), HipSimt{}),
             "the family reads scales that lie block by block");
-  const Canonical blocks = canonicalise(parse_gemm("fp4 N T 64 64 256 scale=mx32").value());
+  const Problem blocks = Problem::of(parse_gemm("fp4 N T 64 64 256 scale=mx32").value()).value();
   EXPECT_EQ(broken_rule(blocks, caps_named("sm_90a").value(), CudaWgmma{}),
             "the family applies the operands' scales");
 }

@@ -14,6 +14,7 @@
 #include "support/compiled.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::grouped_kernels_test {
@@ -49,7 +50,7 @@ Gemm with_indices(Gemm gemm, test::RandomGemm& random) {
 
 /// One config of each family.
 std::vector<Config> sample(const Gemm& gemm, const DeviceCaps& device, test::RandomGemm& random) {
-  const auto space = space_for(gemm, device).value();
+  const auto space = test::space_of(gemm, device).value();
   std::map<std::string_view, std::vector<Config>> by_family;
   for (const Config& config : space.legal) by_family[family_name(config)].push_back(config);
   std::vector<Config> chosen{fallback_config(space.problem, device)};

@@ -13,6 +13,7 @@
 #include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
+#include "support/space.h"
 
 namespace kiln::ieee_test {
 
@@ -58,7 +59,7 @@ template <typename Body>
 int for_each_kernel(const Gemm& gemm, Body&& body) {
   test::Attempt attempt;
   auto device = detect_cpu(1).value();
-  const auto space = space_for(gemm, device).value();
+  const auto space = test::space_of(gemm, device).value();
   int count = 0;
   for (const auto& config : one_of_each(space)) {
     const std::string label = text(gemm) + " | " + text(config);

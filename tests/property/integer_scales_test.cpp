@@ -16,6 +16,7 @@
 #include "support/prove.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::integer_scales_test {
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Families, IntegerScales, testing::ValuesIn(kTargets),
 
 /// One config of each family, and what runs without a search.
 std::vector<Config> sample(const Gemm& gemm, const DeviceCaps& device, test::RandomGemm& random) {
-  const auto space = space_for(gemm, device).value();
+  const auto space = test::space_of(gemm, device).value();
   std::map<std::string_view, std::vector<Config>> by_family;
   for (const Config& config : space.legal) by_family[family_name(config)].push_back(config);
   std::vector<Config> chosen{fallback_config(space.problem, device)};
@@ -126,7 +127,7 @@ TEST(IntegerScalesOfBatches, AreTheirOwnWhereTheProductIsTransposed) {
                         .output(fp32)
                         .scaled(Scale::line)
                         .with_zero_points_of_a();
-  const auto space = space_for(gemm, *device).value();
+  const auto space = test::space_of(gemm, *device).value();
   auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
   ASSERT_TRUE(verifier);
   int checked = 0;

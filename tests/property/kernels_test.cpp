@@ -15,6 +15,7 @@
 #include "support/family_samples.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::kernels_test {
@@ -77,7 +78,7 @@ TEST_P(Kernels, OfRandomProblemsAreRight) {
     const auto seed = test::seed_of_run();
     std::uint64_t number = 0;
     for (const auto& [gemm, only] : problems(threads)) {
-      const auto space = space_for(gemm, *device);
+      const auto space = test::space_of(gemm, *device);
       ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
       auto verifier = Verifier::make(gemm, {.seed = seed + 99, .effort = Effort::full});
       ASSERT_TRUE(verifier) << text(gemm) << ": " << verifier.error().message;
@@ -105,7 +106,7 @@ TEST_P(Kernels, KeepDenormalsOrAreKnownNotTo) {
   for (const char* line : {"bf16 N T 33 40 70", "bf16 N N 20 64 64 out=fp32", "fp32 N N 33 40 70",
                            "fp16 N T 33 40 70"}) {
     const Gemm gemm = parse_gemm(line).value();
-    const auto space = space_for(gemm, *device);
+    const auto space = test::space_of(gemm, *device);
     ASSERT_TRUE(space) << line << ": " << space.error().message;
     auto verifier = Verifier::make(gemm, {.seed = 7, .effort = Effort::full});
     ASSERT_TRUE(verifier);
@@ -144,11 +145,11 @@ TEST(KernelsOfOtherCpus, Compile) {
     const auto device = cpu_caps_named(name).value();
     std::uint64_t number = test::seed_of_run();
     for (const auto& [gemm, only] : problems(1)) {
-      const auto space = space_for(gemm, device);
+      const auto space = test::space_of(gemm, device);
       ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
       for (const auto& config : sample(*space, number++)) {
         if (!only.empty() && family_name(config) != only) continue;
-        const auto source = render(gemm, device, config);
+        const auto source = render(Problem::of(gemm).value(), device, config);
         ASSERT_TRUE(source) << text(gemm) << " | " << text(config);
         const std::string wrong =
             test::proof("compiles " + code_key(*source) + (*compiler)->version(), [&] {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "generator/space/space.h"
 #include "kiln/numeric.hpp"
 #include "support/compiled.h"
@@ -87,7 +87,7 @@ TEST(MxCodes, AreDecodedOnTheEmulator) {
         const Gemm g = problem(a, codes);
         const auto kernel = test::emulated_kernel(g, caps_named(arch).value(), config);
         ASSERT_TRUE(kernel) << text(config) << ": " << kernel.error().message;
-        const Canonical canonical = canonicalise(g);
+        const Problem canonical = Problem::of(g).value();
         EXPECT_EQ(
             wrong(g,
                   [&](const Operands& operands) { return kernel->call(canonical, operands, 0); }),
@@ -112,7 +112,7 @@ TEST(MxCodes, AreDecodedOnTheProcessor) {
       for (const DType a : {bf16, fp16})
         for (const DType codes : {fp4_e2m1, fp8_e4m3}) {
           const Gemm g = problem(a, codes);
-          if (!broken_rule(canonicalise(g), *device, config).empty()) continue;
+          if (!broken_rule(Problem::of(g).value(), *device, config).empty()) continue;
           auto kernel = test::compiled(g, *device, config);
           ASSERT_TRUE(kernel) << text(config) << ": " << kernel.error().message;
           EXPECT_EQ(wrong(g, [&](const Operands& operands) { return kernel->run(operands); }), "")

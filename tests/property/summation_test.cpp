@@ -40,7 +40,7 @@ Result<Run> on_the_emulator(const Gemm& gemm, const DeviceCaps& device, const Co
   auto kernel = test::emulated_kernel(gemm, device, config);
   if (!kernel) return tl::unexpected(kernel.error());
   auto shared = std::make_shared<test::Emulated>(std::move(*kernel));
-  return [shared, problem = canonicalise(gemm)](const Operands& operands) {
+  return [shared, problem = Problem::of(gemm).value()](const Operands& operands) {
     return shared->call(problem, operands, 0);
   };
 }
@@ -48,8 +48,8 @@ Result<Run> on_the_emulator(const Gemm& gemm, const DeviceCaps& device, const Co
 /// difference(), kept by what both kernels are.
 std::optional<std::string> kept_difference(const Pair& pair, const DeviceCaps& device,
                                            const test::Start& start, std::uint64_t sample) {
-  const auto tall = render(pair.tall, device, pair.of_tall);
-  const auto low = render(pair.low, device, pair.of_low);
+  const auto tall = render(Problem::of(pair.tall).value(), device, pair.of_tall);
+  const auto low = render(Problem::of(pair.low).value(), device, pair.of_low);
   if (!tall || !low) return (tall ? low : tall).error().message;
   const std::string asked = fmt::format("bits {} {} {} {} {} {}", text_of(pair), code_key(*tall),
                                         code_key(*low), device.arch, device.compute_units,
@@ -114,7 +114,7 @@ TEST(SummationTexts, HoldForRowsLeftOver) {
 TEST(SummationTexts, AreFoundToLie) {
   const auto device = test::runnable("portable", 1);
   std::mt19937_64 random(3);
-  const auto lie = [](const Canonical&, const DeviceCaps&, const Config& config) {
+  const auto lie = [](const Problem&, const DeviceCaps&, const Config& config) {
     return std::holds_alternative<HostPacked>(config) ? "chain" : "";
   };
   int found = 0;
@@ -136,7 +136,7 @@ TEST_P(EmulatedOrders, OfOneTextGiveTheSameBits) {
   const int wanted = GetParam().configs * test::thorough();
   for (int i = 0; compared < wanted && i < 40 * wanted; ++i) {
     const Gemm gemm = problems.next({rows[static_cast<std::size_t>(i) % rows.size()]});
-    const auto order_of = [](const Canonical& p, const DeviceCaps& d, const Config& c) {
+    const auto order_of = [](const Problem& p, const DeviceCaps& d, const Config& c) {
       return is_floating(p.gemm.accumulator) ? summation(p, d, c) : "";
     };
     for (const Pair& pair :

@@ -21,7 +21,7 @@ namespace kiln::test {
 /// The kernel of `config`, bound to `gemm`. Errors: those of the first stage that refused.
 inline Result<BoundKernel> compiled(const Gemm& gemm, const DeviceCaps& device,
                                     const Config& config) {
-  const auto source = render(gemm, device, config);
+  const auto source = render(Problem::of(gemm).value(), device, config);
   if (!source) return tl::unexpected(source.error());
   const auto compiler = host_compiler();
   if (!compiler) return tl::unexpected(compiler.error());
@@ -37,7 +37,7 @@ inline Result<BoundKernel> compiled(const Gemm& gemm, const DeviceCaps& device,
 inline Verdict check_compiled(Verifier& verifier, const DeviceCaps& device, const Config& config,
                               std::string_view data = "seed 5, full") {
   const Gemm& gemm = verifier.gemm();
-  const auto source = render(gemm, device, config);
+  const auto source = render(Problem::of(gemm).value(), device, config);
   if (!source) return tl::unexpected(Failure{Failure::Kind::compile, source.error().message});
   const std::string asked = fmt::format("{} {} {} {} {} {}", code_key(*source), text(config),
                                         text(gemm), device.compute_units, data, host_sources());

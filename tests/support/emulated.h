@@ -34,7 +34,7 @@ class Emulated {
     kernel_ = std::make_shared<EmulatedKernel>(std::move(*made));
     return *kernel_;
   }
-  Status call(const Canonical& problem, const Operands& operands, std::uint64_t seed) const {
+  Status call(const Problem& problem, const Operands& operands, std::uint64_t seed) const {
     return kernel().call(problem, operands, seed);
   }
   /// What decides its results, but for the emulator.
@@ -64,10 +64,11 @@ class Emulated {
 inline Result<Emulated> emulated_kernel(
     const Gemm& gemm, const DeviceCaps& device, const Config& config,
     const std::function<void(std::string&)>& change = [](std::string&) {}) {
-  auto source = render(gemm, device, config);
+  auto source = render(Problem::of(gemm).value(), device, config);
   if (!source) return tl::unexpected(source.error());
   change(source->text);
-  GpuLaunch launch = family_of(config, device.vendor).launch(canonicalise(gemm), device, config);
+  GpuLaunch launch =
+      family_of(config, device.vendor).launch(Problem::of(gemm).value(), device, config);
   return Emulated(std::move(*source), std::move(launch), device);
 }
 
@@ -78,7 +79,7 @@ inline Verdict verify_emulated(const Gemm& gemm, const Emulated& kernel, std::ui
                                         static_cast<int>(effort), emulation_sources());
   const std::string wrong = proof(asked, [&]() -> std::string {
     const EmulatedKernel& loaded = kernel.kernel();
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const Verdict verdict =
         verify(gemm, [&](const Operands& operands) { return loaded.call(problem, operands, seed); },
                {.seed = seed + 1, .effort = effort});

@@ -13,7 +13,7 @@ class FakeBench : public Bench {
  public:
   static constexpr std::size_t kScreened = 12;
   explicit FakeBench(const SearchInput& input)
-      : problem_(canonicalise(input.gemm)), device_(input.device) {}
+      : problem_(Problem::of(input.gemm).value()), device_(input.device) {}
 
   std::vector<Measured> screen(const std::vector<Config>& group) override {
     std::vector<Measured> rows;
@@ -43,7 +43,7 @@ class FakeBench : public Bench {
     return measured;
   }
 
-  Canonical problem_;
+  Problem problem_;
   DeviceCaps device_;
   std::size_t screened_ = 0;
 };

@@ -18,11 +18,11 @@
 namespace kiln::test {
 
 /// Operands on the host, and copies on the device whose addresses are `shift` bytes off alignment.
-class Problem {
+class GpuProblem {
   using Bytes = std::vector<std::byte>;
 
  public:
-  Problem(gpu::SharedDevice device, const Gemm& gemm, std::size_t shift = 0)
+  GpuProblem(gpu::SharedDevice device, const Gemm& gemm, std::size_t shift = 0)
       : device_(std::move(device)), gemm_(gemm), shift_(shift) {
     a_ = filled(Operand::a);
     b_ = filled(Operand::b);

@@ -11,6 +11,7 @@
 
 #include "generator/render/render.h"
 #include "generator/space/space.h"
+#include "support/space.h"
 
 namespace kiln::test {
 
@@ -23,7 +24,7 @@ inline Gemm problem(const std::string& line) {
 /// Legal configs of one family, those that the model likes best first.
 template <typename C>
 std::vector<Config> ranked(const Gemm& gemm, const DeviceCaps& device) {
-  const auto space = space_for(gemm, device);
+  const auto space = test::space_of(gemm, device);
   if (!space) return {};
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < space->legal.size(); ++i)

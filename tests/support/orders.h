@@ -17,17 +17,18 @@
 #include "generator/space/summation.h"
 #include "support/rows.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::test {
 
 /// Configs of a problem's space by what `order_of` says of them; those of no known order left out.
 using Orders = std::map<std::string, std::vector<Config>>;
-using OrderOf = std::function<std::string(const Canonical&, const DeviceCaps&, const Config&)>;
+using OrderOf = std::function<std::string(const Problem&, const DeviceCaps&, const Config&)>;
 
 inline Orders orders_of(const Gemm& gemm, const DeviceCaps& device, const OrderOf& order_of,
                         std::string_view family = {}) {
   Orders orders;
-  const auto space = space_for(gemm, device);
+  const auto space = test::space_of(gemm, device);
   if (!space) return orders;
   for (const Config& config : space->legal) {
     if (!family.empty() && family_name(config) != family) continue;
@@ -90,7 +91,7 @@ inline std::vector<Pair> pairs_of(const Gemm& tall, const DeviceCaps& device,
 }
 
 /// What the families say.
-inline std::string stated_order(const Canonical& problem, const DeviceCaps& device,
+inline std::string stated_order(const Problem& problem, const DeviceCaps& device,
                                 const Config& config) {
   return summation(problem, device, config);
 }

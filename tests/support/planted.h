@@ -75,14 +75,15 @@ class PlantedTest : public ::testing::Test {
     input_.device = detect_cpu(1).value();
     input_.gemm = parse_gemm("fp32 N N 33 20 17 ldd=24").value();
     input_.options.budget = std::chrono::seconds(60);  // clock: no test here comes near it
-    const SearchSpace space = space_for(input_.gemm, input_.device).value();
+    const SearchSpace space = space_for(Problem::of(input_.gemm).value(), input_.device).value();
     for (const Config& c : space.legal)
       if (std::holds_alternative<HostPacked>(c)) configs_.push_back(c);
   }
   ~PlantedTest() override { std::filesystem::remove_all(folder_); }
 
   void plant(const Config& config, const std::string& fault) {
-    compiler_.faults[render(input_.gemm, input_.device, config)->file_name] = fault;
+    compiler_.faults[render(Problem::of(input_.gemm).value(), input_.device, config)->file_name] =
+        fault;
   }
 
   /// Screens one candidate with the planted fault and then a good one.

@@ -16,6 +16,7 @@
 #include "support/family_samples.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::test {
 
@@ -33,7 +34,7 @@ inline std::vector<TypeRow> rows_of(const Target& target) {
     Gemm g = layout;
     g.a.dtype = row.a, g.b.dtype = row.b, g.accumulator = row.accumulator;
     g.c.dtype = g.d.dtype = row.usual_output();
-    const auto space = space_for(g, device);
+    const auto space = test::space_of(g, device);
     return space && std::ranges::any_of(space->legal, [&](const Config& config) {
              return family_name(config) == target.family;
            });
@@ -69,7 +70,7 @@ inline void prove(
     const Gemm gemm = draw(random);
     if (proven >= configs && due.count({gemm.a.dtype, gemm.b.dtype}) == 0) continue;
     std::vector<Config> mine;
-    if (const auto space = space_for(gemm, device))
+    if (const auto space = test::space_of(gemm, device))
       for (const Config& config : space->legal)
         if (family_name(config) == target.family && wanted(gemm, config)) mine.push_back(config);
     if (mine.empty()) {

@@ -73,7 +73,7 @@ TEST(AddedRows, HaveACOfTheirOwnAndWeights) {
   EXPECT_FALSE(present(g.with_gate(Gate::silu), Operand::c));
   EXPECT_EQ(in_order(g).d.dtype, fp32);
   EXPECT_EQ(in_order(rows(4, 6, 8, fp64).scattered(9, Scatter::add)).d.dtype, fp64);
-  const Canonical product = product_to_add(canonicalise(g.gathered(50)));
+  const Problem product = product_to_add(Problem::of(g.gathered(50)).value());
   EXPECT_EQ(product.gemm.gather, Gather::rows);
   EXPECT_EQ(product.gemm.d.ld, 6);
   EXPECT_EQ(product.gemm.scatter, Scatter::none);
@@ -133,7 +133,7 @@ using Change = std::function<void(Operands&)>;
 /// Verifies the reference kernel, for which `change` alters the call.
 Verdict run(
     const Gemm& gemm, const Change& change = [](Operands&) {}) {
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   return verify(gemm, [&](const Operands& operands) -> Status {
     Operands changed = operands;
     change(changed);
@@ -197,12 +197,12 @@ TEST(AddedRows, FollowAnyLaunchOfTheProduct) {
   Gemm plain = gemm.output(fp32);
   plain.scatter = Scatter::none, plain.rows_of_d = 0;
   const DeviceCaps device = caps_named("sm_90a").value();
-  const auto space = space_for(gemm, device);
+  const auto space = space_for(Problem::of(gemm).value(), device);
   ASSERT_TRUE(space);
   const Config config = space->legal.front();
   const Family& family = family_of(config, Vendor::nvidia);
-  const GpuLaunch added = family.launch(canonicalise(gemm), device, config);
-  const GpuLaunch product = family.launch(canonicalise(plain), device, config);
+  const GpuLaunch added = family.launch(Problem::of(gemm).value(), device, config);
+  const GpuLaunch product = family.launch(Problem::of(plain).value(), device, config);
   ASSERT_EQ(added.steps.size(), product.steps.size() + 2);
   EXPECT_EQ(added.steps.front(), product.steps.front());
   EXPECT_EQ(added.maps, product.maps);
@@ -217,8 +217,8 @@ TEST(AddedRows, FollowAnyLaunchOfTheProduct) {
 
 TEST(AddedRows, FamiliesThatDoNotKnowThemRefuse) {
   const Gemm gemm = parse_gemm("bf16 N T 64 64 64 groups=2 grouped=rows scatter=add").value();
-  EXPECT_FALSE(space_for(gemm, caps_named("gfx942").value()));
-  EXPECT_TRUE(space_for(gemm, caps_named("sm_80").value()));
+  EXPECT_FALSE(space_for(Problem::of(gemm).value(), caps_named("gfx942").value()));
+  EXPECT_TRUE(space_for(Problem::of(gemm).value(), caps_named("sm_80").value()));
 }
 
 }  // namespace kiln::added_rows_test

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/plan.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/problem.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 #include "kiln/numeric.hpp"
@@ -65,7 +65,7 @@ TEST(Amax, RefusalsNameTheField) {
 }
 
 TEST(Amax, FamiliesWithoutItAreRefusedByName) {
-  const Canonical problem = canonicalise(parse_gemm("bf16 N T 64 64 64 amax=1").value());
+  const Problem problem = Problem::of(parse_gemm("bf16 N T 64 64 64 amax=1").value()).value();
   for (const auto& [arch, config] :
        {std::pair{"gfx942", Config{HipMfma{}}}, {"gfx942", HipSimt{}}, {"sm_80", CudaGemv{}}})
     EXPECT_EQ(broken_rule(problem, caps_named(arch).value(), config),
@@ -78,7 +78,7 @@ TEST(Amax, LaunchesClearItFirst) {
   for (const char* line : {"fp32 N N 64 64 64 amax=1", "fp32 N N 0 64 64 amax=1"}) {
     const Gemm gemm = parse_gemm(line).value();
     const GpuLaunch launch = family_of(Config{CudaSimt{}}, Vendor::nvidia)
-                                 .launch(canonicalise(gemm), device, CudaSimt{});
+                                 .launch(Problem::of(gemm).value(), device, CudaSimt{});
     ASSERT_FALSE(launch.steps.empty());
     EXPECT_EQ(launch.steps.front().entry, "kiln_clear");
     EXPECT_FALSE(launch.steps.front().overlaps_previous) << "it may be read until then";
@@ -166,7 +166,7 @@ std::vector<Gemm> problems() {
 }
 
 RunKernel reference_run(const Gemm& g, int threads) {
-  return [problem = canonicalise(g), threads](const Operands& operands) -> Status {
+  return [problem = Problem::of(g).value(), threads](const Operands& operands) -> Status {
     const HostArgs args = make_args(problem, operands);
     clear_amax(args);
     for (int t = 0; t < threads; ++t) run_reference(problem, args, nullptr, t, threads);

@@ -15,7 +15,7 @@
 #include "bench/self.h"
 #include "bench/suites.h"
 #include "cache/store.h"
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 #include "runtime/cpu/cpu.h"
@@ -49,7 +49,7 @@ TEST(Ladders, EveryRungIsALegalPointOfItsOwnShape) {
       const auto config = parse_config(rung.config);
       ASSERT_TRUE(config) << rung.name << ": " << config.error().message;
       EXPECT_EQ(text(*config), rung.config);
-      EXPECT_EQ(broken_rule(canonicalise(*gemm), h200, *config), "") << rung.name;
+      EXPECT_EQ(broken_rule(Problem::of(*gemm).value(), h200, *config), "") << rung.name;
       EXPECT_TRUE(seen.insert(*config).second) << rung.name << " is no step";
     }
     EXPECT_EQ(ladder_named(ladder.dtype)->shape, ladder.shape);

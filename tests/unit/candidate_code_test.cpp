@@ -33,7 +33,7 @@ struct Told {
 };
 
 std::vector<Config> some_configs(const Gemm& gemm, const DeviceCaps& device) {
-  auto legal = space_for(gemm, device).value().legal;
+  auto legal = space_for(Problem::of(gemm).value(), device).value().legal;
   legal.resize(std::min<std::size_t>(6, legal.size()));
   return legal;
 }
@@ -136,9 +136,10 @@ TEST(CandidateCode, WhatIsUnderWayIsLeftWhenItIsEnough) {
   CandidateCode code(input, compiler);
   std::set<std::string> texts;
   std::vector<Config> configs;  // of different code
-  const auto space = space_for(gemm, device).value();
+  const auto space = space_for(Problem::of(gemm).value(), device).value();
   for (const Config& config : space.legal)
-    if (configs.size() < 6 && texts.insert(code_key(render(gemm, device, config).value())).second)
+    if (configs.size() < 6 &&
+        texts.insert(code_key(render(Problem::of(gemm).value(), device, config).value())).second)
       configs.push_back(config);
   ASSERT_EQ(configs.size(), 6u);
   code.compile(configs, {}, [](std::size_t done) { return done > 0; });

@@ -1,11 +1,10 @@
-#include "generator/problem/canonical.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/problem.h"
 
 namespace kiln::canonical_test {
 
@@ -38,7 +37,7 @@ void multiply(const Gemm& g, Data& x) {
 }
 
 /// The canonical product as the kernels read it: only row-major D and the two k-major flags.
-void multiply_canonical(const Canonical& problem, const Data& caller, std::vector<long>& d) {
+void multiply_canonical(const Problem& problem, const Data& caller, std::vector<long>& d) {
   const Gemm& g = problem.gemm;
   const std::vector<long>& a = problem.swapped ? caller.b : caller.a;
   const std::vector<long>& b = problem.swapped ? caller.a : caller.b;
@@ -86,7 +85,7 @@ Gemm with_layout(Gemm g, int layout) {
   return g;
 }
 
-TEST(Canonical, EveryLayoutComputesTheSameProduct) {
+TEST(Problem, EveryLayoutComputesTheSameProduct) {
   std::mt19937 random(11);
   for (int layout = 0; layout < 32; ++layout)
     for (int variant = 0; variant < 24; ++variant) {
@@ -102,20 +101,20 @@ TEST(Canonical, EveryLayoutComputesTheSameProduct) {
       Data data = random_data(g, random);
       std::vector<long> out = data.d;
       multiply(g, data);
-      multiply_canonical(canonicalise(g), data, out);
+      multiply_canonical(Problem::of(g).value(), data, out);
       EXPECT_EQ(out, data.d) << text(g);
     }
 }
 
-TEST(Canonical, IsAValidProblemThatStaysAsItIs) {
+TEST(Problem, IsAValidProblemThatStaysAsItIs) {
   for (int layout = 0; layout < 32; ++layout) {
     const Gemm g = with_layout(Gemm::row_major(3, 4, 5, u8), layout).batched(2);
-    const Canonical once = canonicalise(g);
+    const Problem once = Problem::of(g).value();
     ASSERT_TRUE(validate(once.gemm)) << text(g) << ": " << validate(once.gemm).error().message;
     EXPECT_EQ(once.gemm.a.order, Order::row_major);
     EXPECT_EQ(once.gemm.b.order, Order::row_major);
     EXPECT_EQ(once.gemm.d.order, Order::row_major);
-    Canonical twice = canonicalise(once.gemm);
+    Problem twice = Problem::of(once.gemm).value();
     EXPECT_FALSE(twice.swapped);
     twice.swapped = once.swapped;
     EXPECT_EQ(twice, once) << text(g);
@@ -123,16 +122,16 @@ TEST(Canonical, IsAValidProblemThatStaysAsItIs) {
   }
 }
 
-TEST(Canonical, NothingIsLeftToDerive) {
-  const Canonical empty = canonicalise(Gemm::row_major(0, 4, 0));
+TEST(Problem, NothingIsLeftToDerive) {
+  const Problem empty = Problem::of(Gemm::row_major(0, 4, 0)).value();
   for (const Matrix* m : {&empty.gemm.a, &empty.gemm.b, &empty.gemm.c, &empty.gemm.d}) {
     EXPECT_GE(m->ld, 1);
     EXPECT_GE(m->batch_stride, 1);
   }
   Gemm single = Gemm::row_major(3, 4, 5);
-  const Canonical tight = canonicalise(single);
+  const Problem tight = Problem::of(single).value();
   single.a.batch_stride = 1000;
-  EXPECT_EQ(canonicalise(single), tight) << "one batch has no stride";
+  EXPECT_EQ(Problem::of(single).value(), tight) << "one batch has no stride";
 }
 
 }  // namespace kiln::canonical_test

@@ -186,7 +186,7 @@ TEST_F(ClassKernels, MultiplyRandomProblemsOfTheirKinds) {
       const Verdict verdict = check(engine, gemm);
       EXPECT_TRUE(verdict) << cpu << ": " << text(gemm) << ": " << why(verdict);
       epilogues.insert(gemm.epilogue);
-      swapped += canonicalise(gemm).swapped;
+      swapped += Problem::of(gemm).value().swapped;
       threads += engine.plan(gemm)->config().find("parallel=n") != std::string::npos;
       ++checked;
     }

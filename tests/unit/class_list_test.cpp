@@ -92,7 +92,7 @@ TEST(ClassList, HasAKernelForEveryProblemOnEveryCpu) {
       continue;
     if (gemm.d.order == Order::row_major && random.one_in(4)) gemm = gemm.with_packed_b();
     if (!validate(gemm)) continue;
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const std::string kind = class_text(class_problem(gemm));
     kinds.insert(kind);
     const char* name = kNames[random.below(std::size(kNames))];
@@ -100,13 +100,13 @@ TEST(ClassList, HasAKernelForEveryProblemOnEveryCpu) {
     const auto has_kernel = [&](const DeviceCaps& of_class) {
       const DeviceCaps limited = limited_to_class(device, of_class);
       return lies_alike(gemm, device, of_class) &&
-             std::ranges::any_of(lists[{std::string(class_name(of_class)), kind}],
-                                 [&](const ClassKernel& kernel) {
-                                   return broken_rule(problem, limited, kernel.config).empty() &&
-                                          code_class(problem, limited, kernel.config) ==
-                                              code_class(canonicalise(class_problem(kernel.gemm)),
-                                                         of_class, kernel.config);
-                                 });
+             std::ranges::any_of(
+                 lists[{std::string(class_name(of_class)), kind}], [&](const ClassKernel& kernel) {
+                   return broken_rule(problem, limited, kernel.config).empty() &&
+                          code_class(problem, limited, kernel.config) ==
+                              code_class(Problem::of(class_problem(kernel.gemm)).value(), of_class,
+                                         kernel.config);
+                 });
     };
     EXPECT_TRUE(std::ranges::any_of(classes_of(device), has_kernel)) << name << ": " << text(gemm);
   }
@@ -165,7 +165,7 @@ class Division {
                     "inner=columns parallel={} unroll=4 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
                     way));
     how = division_of(config.value());
-    auto source = render(gemm, of_class, config.value()).value();
+    auto source = render(Problem::of(gemm).value(), of_class, config.value()).value();
     source.text +=
         "extern \"C\" void division(const KilnArgs* args, int thread, int threads, long long* out) "
         "{ const Work w = work_of(*args, thread, threads); const Range all[] = {w.batches, w.rows, "

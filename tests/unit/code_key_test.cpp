@@ -59,7 +59,7 @@ TEST(CodeKey, ShapesOfOneKernelShareIt) {
   const Config config =
       test::ranked<CudaWgmma>(test::problem("bf16 N T 4096 4096 4096"), device)[0];
   const auto of = [&](const std::string& shape) {
-    return render(test::problem(shape), device, config).value();
+    return render(Problem::of(test::problem(shape)).value(), device, config).value();
   };
   const Source one = of("bf16 N T 4096 4096 4096"), other = of("bf16 N T 8192 4096 4096");
   EXPECT_NE(one.text, other.text) << "the head names the problem";

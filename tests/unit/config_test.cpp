@@ -32,16 +32,17 @@ std::vector<int C::*> numbers() {
 /// Devices that between them have every family, and problems of several types and layouts.
 struct Asked {
   DeviceCaps device;
-  std::vector<Canonical> problems;
+  std::vector<Problem> problems;
 };
 
 std::vector<Asked> asked() {
-  std::vector<Canonical> problems;
+  std::vector<Problem> problems;
   for (const DType t : {fp32, fp64, bf16, fp8_e4m3}) {
     Gemm aligned = Gemm::row_major(64, 96, 128, t).transpose_b();
     aligned.alignment = 16;  // as kernels that copy by TMA need it
-    problems.push_back(canonicalise(aligned));
-    problems.push_back(canonicalise(Gemm::row_major(1 << 20, 1 << 20, 1 << 20, t).transpose_b()));
+    problems.push_back(Problem::of(aligned).value());
+    problems.push_back(
+        Problem::of(Gemm::row_major(1 << 20, 1 << 20, 1 << 20, t).transpose_b()).value());
   }
   std::vector<Asked> out;
   for (const char* name : {"avx512", "sm_90a", "gfx950"})
@@ -95,13 +96,13 @@ TEST(Config, AbsurdValuesAreRefusedOrCosted) {
 }
 
 TEST(Config, AnInstructionSetThatTheDeviceLacksIsRefused) {
-  const auto problem = canonicalise(Gemm::row_major(64, 96, 128));
+  const auto problem = Problem::of(Gemm::row_major(64, 96, 128)).value();
   HostPacked packed;  // its defaults are for AVX-512
   EXPECT_EQ(broken_rule(problem, caps_named("avx512").value(), packed), "");
   EXPECT_NE(broken_rule(problem, caps_named("avx2").value(), packed), "");
   EXPECT_NE(broken_rule(problem, caps_named("aarch64").value(), packed), "");
   packed.isa = Isa::amx;  // another family's
-  const auto bytes = canonicalise(Gemm::row_major(64, 96, 128, s8));
+  const auto bytes = Problem::of(Gemm::row_major(64, 96, 128, s8)).value();
   EXPECT_NE(broken_rule(bytes, caps_named("amx").value(), packed), "");
 }
 

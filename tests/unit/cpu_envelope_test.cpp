@@ -15,7 +15,7 @@ constexpr double kMostWork = 0x1p24;
 
 /// Every `step`-th config of the space.
 std::vector<Config> some_of(const Gemm& gemm, const DeviceCaps& device, std::size_t step) {
-  const auto space = space_for(gemm, device);
+  const auto space = space_for(Problem::of(gemm).value(), device);
   std::vector<Config> configs;
   if (space)
     for (std::size_t i = 0; i < space->legal.size(); i += step) configs.push_back(space->legal[i]);
@@ -32,7 +32,7 @@ std::size_t classes_over_sizes(const Gemm& tuned, const DeviceCaps& device, cons
         gemm.n = n;
         gemm.k = k;
         loosen_pitches(gemm, tuned, 1);  // tight lines of one element would be joined
-        const Canonical problem = canonicalise(gemm);
+        const Problem problem = Problem::of(gemm).value();
         if (broken_rule(problem, device, config).empty())
           classes.insert(code_class(problem, device, config));
       }
@@ -68,13 +68,13 @@ TEST(CpuEnvelope, CodeOfAColumnIsAnothers) {
                   "int8 N T 65 1 256 ldd=2 out=bf16 scale=none:line"}}) {
     const Gemm tight = parse_gemm(column).value(), loose = parse_gemm(apart).value();
     const HostAmx config{.mt = 2, .nt = 2, .kc = 256, .nc = 64};
-    const Canonical one = canonicalise(tight), other = canonicalise(loose);
+    const Problem one = Problem::of(tight).value(), other = Problem::of(loose).value();
     ASSERT_EQ(broken_rule(one, device, config), "");
     ASSERT_EQ(broken_rule(other, device, config), "");
     EXPECT_NE(code_class(one, device, config), code_class(other, device, config)) << column;
     const auto near = ragged_problem_for(tight, device, config);
     ASSERT_TRUE(near) << column;
-    EXPECT_TRUE(canonicalise(*near).swapped) << text(*near);
+    EXPECT_TRUE(Problem::of(*near).value().swapped) << text(*near);
   }
 }
 
@@ -82,7 +82,7 @@ TEST(CpuEnvelope, HasEveryTileOfTheCodeAndBothSidesOfItsBlocks) {
   const Gemm gemm = Gemm::row_major(100, 2000, 3000);
   const DeviceCaps device = cpu_caps_named("avx512").value();
   const HostPacked config{.mr = 6, .nv = 4, .kc = 384, .mc = 48, .nc = 256};
-  ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "");
+  ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "");
   const std::vector<Gemm> problems = envelope(gemm, device, config, kMostWork);
   const auto has = [&](auto&& wanted) { return std::ranges::any_of(problems, wanted); };
   for (std::int64_t rows = 0; rows < 6; ++rows)
@@ -108,7 +108,7 @@ TEST(CpuEnvelope, ThreadsThatTakeAProductEachAreGivenSeveral) {
   device.compute_units = 4;
   const HostPacked config{
       .mr = 6, .nv = 4, .kc = 304, .mc = 240, .nc = 256, .parallel = Parallel::batch};
-  ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "");
+  ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "");
   const std::vector<Gemm> problems = envelope(gemm, device, config, kMostWork);
   EXPECT_GT(problems.size(), 50u);
   EXPECT_TRUE(std::ranges::all_of(problems, [](const Gemm& g) { return g.batch > 1; }));
@@ -118,8 +118,8 @@ TEST(CpuEnvelope, ColumnsOfATransposedDAreRowsOfTheTile) {
   const Gemm gemm = parse_gemm("fp32 N N 200 100 300 order=column").value();
   const DeviceCaps device = cpu_caps_named("avx512").value();
   const HostPacked config{.mr = 6, .nv = 4, .kc = 304, .mc = 240, .nc = 256};
-  ASSERT_TRUE(canonicalise(gemm).swapped);
-  ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "");
+  ASSERT_TRUE(Problem::of(gemm).value().swapped);
+  ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "");
   const std::vector<Gemm> problems = envelope(gemm, device, config, kMostWork);
   const auto has = [&](std::int64_t m, std::int64_t n) {
     return std::ranges::any_of(problems, [&](const Gemm& g) { return g.m == m && g.n == n; });

@@ -279,7 +279,7 @@ constexpr Target kTargets[] = {
 /// The model's first choices in a family.
 std::vector<Config> favourites(const Target& t, std::size_t count) {
   const auto device = cuda_caps_named(t.device).value();
-  const auto space = space_for(parse_gemm(t.line).value(), device);
+  const auto space = space_for(Problem::of(parse_gemm(t.line).value()).value(), device);
   if (!space) return {};
   std::vector<std::pair<double, Config>> all;
   for (const auto& c : space->legal)
@@ -306,8 +306,8 @@ void expect_no_spills(const Target& target, const std::vector<Config>& configs) 
     return;
   }
   for (const auto& config : configs) {
-    const auto source =
-        render(parse_gemm(target.line).value(), cuda_caps_named(target.device).value(), config);
+    const auto source = render(Problem::of(parse_gemm(target.line).value()).value(),
+                               cuda_caps_named(target.device).value(), config);
     ASSERT_TRUE(source) << source.error().message;
     const std::string wrong = test::proof(code_key(*source) + (*compiler)->version(),
                                           [&] { return complaint((*compiler)->compile(*source)); });
@@ -444,7 +444,7 @@ TEST(CudaCompileGroupsOfK, LinesAlongKCompile) {
 TEST(CudaCompileWeights, LargestTilesDoNotSpill) {
   const auto largest = [](const Target& target) {
     const auto device = cuda_caps_named(target.device).value();
-    const Canonical problem = canonicalise(parse_gemm(target.line).value());
+    const Problem problem = Problem::of(parse_gemm(target.line).value()).value();
     std::vector<Config> all;
     for (const int warpgroups : {1, 2, 3})
       for (int tile_m = 256; tile_m >= 8; tile_m -= 8) {

@@ -44,7 +44,7 @@ class Spaces : public testing::TestWithParam<const char*> {};
 
 TEST_P(Spaces, MapsAreWhatTheDriverTakes) {
   const Gemm gemm = parse_gemm(GetParam()).value();
-  const auto space = space_for(gemm, h200());
+  const auto space = space_for(Problem::of(gemm).value(), h200());
   ASSERT_TRUE(space) << space.error().message;
   const auto configs = some<CudaWgmma>(*space, 7);
   ASSERT_FALSE(configs.empty());
@@ -74,7 +74,7 @@ TEST_P(Spaces, MapsAreWhatTheDriverTakes) {
 
 TEST_P(Spaces, LaunchesFitTheDevice) {
   const Gemm gemm = parse_gemm(GetParam()).value();
-  const auto space = space_for(gemm, h200());
+  const auto space = space_for(Problem::of(gemm).value(), h200());
   ASSERT_TRUE(space) << space.error().message;
   for (std::size_t i = 0; i < space->legal.size(); i += 5) {
     const auto& config = space->legal[i];
@@ -94,7 +94,7 @@ TEST_P(Spaces, LaunchesFitTheDevice) {
 /// One stage of the ring is exactly what the copies of all sharers bring.
 TEST_P(Spaces, CopiesFillAStage) {
   const Gemm gemm = parse_gemm(GetParam()).value();
-  const auto space = space_for(gemm, h200());
+  const auto space = space_for(Problem::of(gemm).value(), h200());
   ASSERT_TRUE(space);
   for (const auto& config : some<CudaWgmma>(*space, 11)) {
     const auto& c = std::get<CudaWgmma>(config);
@@ -114,12 +114,12 @@ TEST_P(Spaces, CopiesFillAStage) {
 
 TEST_P(Spaces, RenderWithoutTemplateMarks) {
   const Gemm gemm = parse_gemm(GetParam()).value();
-  const auto space = space_for(gemm, h200());
+  const auto space = space_for(Problem::of(gemm).value(), h200());
   ASSERT_TRUE(space);
   for (std::size_t i = 0; i < space->legal.size(); i += 97) {
     if (family_of(space->legal[i], Vendor::nvidia).files.empty())
       continue;  // a library's choice has no source
-    const auto source = render(gemm, h200(), space->legal[i]);
+    const auto source = render(Problem::of(gemm).value(), h200(), space->legal[i]);
     ASSERT_TRUE(source) << source.error().message;
     EXPECT_THAT(source->text, Not(HasSubstr("//%")));
     EXPECT_THAT(source->text, Not(HasSubstr("#include")));
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Spaces, testing::ValuesIn(kShapes));
 TEST(CudaSimtSpace, LaunchesFitTheDevice) {
   for (const char* line : {"fp32 N N 2560 2560 2560 align=16", "fp64 N T 300 200 1000",
                            "bf16 T T 77 55 333 batch=4", "fp32 N N 64 64 65536"}) {
-    const auto space = space_for(parse_gemm(line).value(), h200());
+    const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), h200());
     ASSERT_TRUE(space) << space.error().message;
     const auto configs = some<CudaSimt>(*space, 3);
     ASSERT_FALSE(configs.empty()) << line;
@@ -158,7 +158,7 @@ TEST(CudaSimtSpace, LaunchesFitTheDevice) {
 }
 
 TEST(CudaSimtRules, NameWhatIsWrong) {
-  const auto problem = canonicalise(parse_gemm("fp32 N N 1024 1024 1024 align=16").value());
+  const auto problem = Problem::of(parse_gemm("fp32 N N 1024 1024 1024 align=16").value()).value();
   const auto broken = [&](CudaSimt c, const char* device = "sm_90a") {
     return broken_rule(problem, cuda_caps_named(device).value(), c);
   };
@@ -192,7 +192,7 @@ TEST(CudaSimtRules, NameWhatIsWrong) {
 }
 
 TEST(CudaSimtRules, WithoutKNothingIsCut) {
-  const auto problem = canonicalise(parse_gemm("fp32 N N 4096 4096 0").value());
+  const auto problem = Problem::of(parse_gemm("fp32 N N 4096 4096 0").value()).value();
   EXPECT_EQ(broken_rule(problem, h200(), CudaSimt{}), "");
   EXPECT_EQ(broken_rule(problem, h200(), CudaSimt{.sharing = Sharing::stream}),
             "sharing=stream needs k >= 1, and stream-K shares of k fit 31 bits");
@@ -202,7 +202,9 @@ TEST(CudaSimtRules, WithoutKNothingIsCut) {
 TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
   for (const char* name : {"sm_90a", "sm_100a", "sm_120a"}) {
     const DeviceCaps device = cuda_caps_named(name).value();
-    const auto space = space_for(parse_gemm("fp32 N N 1000 1000 1000").value(), device).value();
+    const auto space =
+        space_for(Problem::of(parse_gemm("fp32 N N 1000 1000 1000").value()).value(), device)
+            .value();
     int fed = 0;
     for (const Config& config : space.legal) {
       const auto* c = std::get_if<CudaSimt>(&config);
@@ -222,7 +224,7 @@ TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
 }
 
 TEST(CudaSimtRules, WarpsThatCopyNeedHopperAndRegistersToGive) {
-  const auto problem = canonicalise(parse_gemm("fp32 N N 1024 1024 1024 align=16").value());
+  const auto problem = Problem::of(parse_gemm("fp32 N N 1024 1024 1024 align=16").value()).value();
   const auto broken = [&](CudaSimt c, const char* device = "sm_90a") {
     c.copy = SimtCopy::warps;
     return broken_rule(problem, cuda_caps_named(device).value(), c);
@@ -251,7 +253,7 @@ TEST(CudaSimtRules, WarpsThatCopyNeedHopperAndRegistersToGive) {
 
 /// The first proposals of a search, before anything was measured.
 std::vector<CudaWgmma> first_guesses(const char* line) {
-  const auto space = space_for(parse_gemm(line).value(), h200());
+  const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), h200());
   std::vector<CudaWgmma> guesses;
   for (const Config& config : Proposer(*space, 1).next(16, 0))
     if (const auto* c = std::get_if<CudaWgmma>(&config)) guesses.push_back(*c);
@@ -275,7 +277,7 @@ TEST(CudaWgmmaModel, PromotesFirstWhereKIsLong) {
 
 TEST(CudaGemvModel, ShiftsWhereRowsBeginAnywhere) {
   const auto first = [](const char* line) {
-    const auto space = space_for(parse_gemm(line).value(), h200()).value();
+    const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), h200()).value();
     return text(*std::min_element(
         space.legal.begin(), space.legal.end(), [&](const auto& x, const auto& y) {
           return predict_ns(space.problem, h200(), x) < predict_ns(space.problem, h200(), y);
@@ -293,7 +295,7 @@ TEST(CudaFallback, IsLegalEverywhere) {
     for (const char* line :
          {"fp32 N N 1 1 0", "bf16 T T 77 55 33 batch=4", "fp64 N T 1000 3 7", "int8 T N 5 600 33",
           "fp16 N N 33 65 17 order=column epilogue=bias_row+silu", "tf32 N N 100 100 100"}) {
-      const auto problem = canonicalise(parse_gemm(line).value());
+      const auto problem = Problem::of(parse_gemm(line).value()).value();
       const auto config = fallback_config(problem, caps);
       EXPECT_EQ(broken_rule(problem, caps, config), "") << device << ": " << line;
     }
@@ -301,7 +303,7 @@ TEST(CudaFallback, IsLegalEverywhere) {
 }
 
 TEST(CudaWgmmaRules, NameWhatIsWrong) {
-  const auto problem = canonicalise(parse_gemm("bf16 N T 1024 1024 1024 align=16").value());
+  const auto problem = Problem::of(parse_gemm("bf16 N T 1024 1024 1024 align=16").value()).value();
   const auto broken = [&](CudaWgmma c) { return broken_rule(problem, h200(), c); };
   EXPECT_EQ(broken({}), "");
   EXPECT_EQ(broken({.right = 20}),
@@ -316,25 +318,25 @@ TEST(CudaWgmmaRules, NameWhatIsWrong) {
       "splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1");
   EXPECT_EQ(broken_rule(problem, cuda_caps_named("sm_80").value(), CudaWgmma{}),
             "the device is sm_90a");
-  const auto odd = canonicalise(parse_gemm("bf16 N T 1023 1023 1023").value());
+  const auto odd = Problem::of(parse_gemm("bf16 N T 1023 1023 1023").value()).value();
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{}), "pack_a=0 needs an A that TMA can address");
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true}),
             "pack_b=0 needs a B that TMA can address");
   EXPECT_EQ(broken_rule(odd, h200(), CudaWgmma{.pack_a = true, .pack_b = true}), "");
   // An operand's pitch is its own affair: an odd n misaligns D alone, an odd m an A that lies
   // across k.
-  const auto of_d = canonicalise(parse_gemm("bf16 N T 64 1023 1024 align=16").value());
+  const auto of_d = Problem::of(parse_gemm("bf16 N T 64 1023 1024 align=16").value()).value();
   EXPECT_EQ(broken_rule(of_d, h200(), CudaWgmma{}), "");
-  const auto of_a = canonicalise(parse_gemm("bf16 T N 1023 1024 1024 align=16").value());
+  const auto of_a = Problem::of(parse_gemm("bf16 T N 1023 1024 1024 align=16").value()).value();
   EXPECT_EQ(broken_rule(of_a, h200(), CudaWgmma{}), "pack_a=0 needs an A that TMA can address");
   EXPECT_EQ(broken_rule(of_a, h200(), CudaWgmma{.pack_a = true}), "");
   // A line of 4.8 GB: what packs counts its bytes in 32 bits.
-  const auto longest = canonicalise(parse_gemm("tf32 N T 64 64 1200000001").value());
+  const auto longest = Problem::of(parse_gemm("tf32 N T 64 64 1200000001").value()).value();
   const CudaWgmma both{
       .left = 64, .right = 64, .stages = 2, .warpgroups = 1, .pack_a = true, .pack_b = true};
   EXPECT_EQ(broken_rule(longest, h200(), both),
             "packed operands are less than 32 GiB, each of their lines less than 4 GiB");
-  const auto few = canonicalise(parse_gemm("tf32 N T 2 2 1200000001").value());
+  const auto few = Problem::of(parse_gemm("tf32 N T 2 2 1200000001").value()).value();
   EXPECT_EQ(broken_rule(few, h200(), both),
             "packed operands are less than 32 GiB, each of their lines less than 4 GiB");
 }
@@ -347,7 +349,7 @@ struct WaysOut {
 
 WaysOut ways_out(const char* line) {
   WaysOut ways;
-  const auto space = space_for(parse_gemm(line).value(), h200()).value();
+  const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), h200()).value();
   for (const Config& config : space.legal)
     if (const auto* c = std::get_if<CudaWgmma>(&config)) {
       const bool summed = c->sharing == Sharing::summed;

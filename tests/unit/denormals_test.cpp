@@ -56,7 +56,7 @@ TEST(Denormals, AreFlushedByTheInstructionsOfAKernelNotByItsTypes) {
     const DeviceCaps caps = caps_named(device).value();
     const Gemm gemm = Gemm::row_major(64, 64, 64, type).transpose_b();
     std::set<double> found;
-    const SearchSpace space = space_for(gemm, caps).value();
+    const SearchSpace space = space_for(Problem::of(gemm).value(), caps).value();
     for (const Config& config : space.legal) found.insert(flushed_by(gemm, caps, config));
     return found;
   };

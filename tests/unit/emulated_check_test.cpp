@@ -19,14 +19,14 @@ struct Bed {
 
   /// The kernel's code for the emulator, with one text exchanged for another.
   Binary code(const std::string& from = "", const std::string& to = "") const {
-    Source source = render(gemm, device, config).value();
+    Source source = render(Problem::of(gemm).value(), device, config).value();
     if (!from.empty()) {
       const auto at = source.text.rfind(from);
       EXPECT_NE(at, std::string::npos) << from;
       source.text.replace(at, from.size(), to);
     }
     const auto exchanged = emulated(
-        source, family_of(config, device.vendor).launch(canonicalise(gemm), device, config),
+        source, family_of(config, device.vendor).launch(Problem::of(gemm).value(), device, config),
         device.vendor);
     return host_compiler().value()->compile(exchanged.value()).value();
   }
@@ -68,7 +68,8 @@ TEST(EmulatedCheck, WantsCodeMadeForIt) {
 TEST(RenderEmulated, IsForGpuFamilies) {
   const Gemm gemm = test::problem("fp32 N N 32 32 32");
   const DeviceCaps cpu = cpu_caps_named("avx2").value();
-  const auto source = render_emulated(gemm, cpu, fallback_config(canonicalise(gemm), cpu));
+  const auto source = render_emulated(Problem::of(gemm).value(), cpu,
+                                      fallback_config(Problem::of(gemm).value(), cpu));
   ASSERT_FALSE(source);
   EXPECT_EQ(source.error().code, ErrorCode::unsupported);
 }

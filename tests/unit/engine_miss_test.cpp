@@ -24,7 +24,7 @@ void plant(Opened& kiln, const Gemm& gemm, const std::string& body) {
   ASSERT_TRUE(config);
   auto built = impl.build(key, *config);
   ASSERT_TRUE(built) << built.error().message;
-  auto source = render(key.gemm, key.device, *config);
+  auto source = render(key.problem(), key.device, *config);
   ASSERT_TRUE(source);
   // Where there is a direct entry, calls go there.
   auto at = source->text.rfind("void kiln_direct(");

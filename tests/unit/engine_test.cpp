@@ -82,10 +82,10 @@ TEST(Engine, AMissTakesTheConfigOfANeighbour) {
   Opened kiln;
   const Gemm tuned = Gemm::row_major(200, 300, 256);
   const DeviceCaps device = kiln->impl().key_of(tuned, 1).device;
-  const Config config = fallback_config(canonicalise(tuned), device);  // legal for any shape
+  const Config config = fallback_config(Problem::of(tuned).value(), device);  // legal for any shape
   make_winner(kiln, tuned, config);
   const Gemm close = Gemm::row_major(201, 310, 250), far = Gemm::row_major(2, 3, 100000);
-  ASSERT_EQ(broken_rule(canonicalise(close), device, config), "");
+  ASSERT_EQ(broken_rule(Problem::of(close).value(), device, config), "");
   const auto plan = kiln->plan(close);
   EXPECT_EQ(plan->match(), Match::nearest);
   EXPECT_EQ(plan->config(), text(config));
@@ -100,13 +100,13 @@ TEST(Engine, AMissPassesOverANeighbourWhoseConfigIsIllegalForIt) {
   const Gemm nearer = Gemm::row_major(48, 48, 48), other = Gemm::row_major(47, 48, 48),
              wanted = Gemm::row_major(160, 160, 160);
   const DeviceCaps device = kiln->impl().key_of(nearer, 1).device;
-  const auto space = space_for(nearer, device);
+  const auto space = space_for(Problem::of(nearer).value(), device);
   ASSERT_TRUE(space) << space.error().message;
   const auto illegal = std::ranges::find_if(space->legal, [&](const Config& config) {
-    return !broken_rule(canonicalise(wanted), device, config).empty();
+    return !broken_rule(Problem::of(wanted).value(), device, config).empty();
   });
   ASSERT_NE(illegal, space->legal.end());
-  const Config legal = fallback_config(canonicalise(other), device);
+  const Config legal = fallback_config(Problem::of(other).value(), device);
   make_winner(kiln, nearer, *illegal);
   make_winner(kiln, other, legal);
   const auto plan = kiln->plan(wanted);
@@ -123,7 +123,7 @@ TEST(Engine, SmallProductsAreCalledDirectly) {
         "fp32 N N 9 12 9 epilogue=relu", "fp64 N N 6 6 6 epilogue=residual"}) {
     const Gemm gemm = parse_gemm(line).value();
     const DeviceCaps device = kiln->impl().key_of(gemm, 1).device;
-    const auto space = space_for(gemm, device);
+    const auto space = space_for(Problem::of(gemm).value(), device);
     ASSERT_TRUE(space) << space.error().message;
     const auto small = std::ranges::find_if(space->legal, [](const Config& config) {
       return std::holds_alternative<HostSmall>(config);

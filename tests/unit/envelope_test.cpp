@@ -17,7 +17,7 @@ const Gemm kGemm = parse_gemm("bf16 N T 4096 4096 4096 align=16").value();
 std::vector<Config> one_of_each(const Gemm& gemm, const DeviceCaps& device) {
   std::vector<Config> configs;
   std::set<std::string_view> seen;
-  const SearchSpace space = space_for(gemm, device).value();
+  const SearchSpace space = space_for(Problem::of(gemm).value(), device).value();
   for (const Config& config : space.legal)
     if (seen.insert(family_name(config)).second) configs.push_back(config);
   return configs;
@@ -28,12 +28,12 @@ TEST(Envelope, HasTheConfigsCodeAndEverySideOfATile) {
     ASSERT_TRUE(has_envelope(kGemm, kH200, config)) << text(config);
     const auto problems = envelope(kGemm, kH200, config, 0x1p34);
     EXPECT_GE(problems.size(), 30u) << text(config);
-    const CodeClass own = code_class(canonicalise(kGemm), kH200, config);
+    const CodeClass own = code_class(Problem::of(kGemm).value(), kH200, config);
     const Family& family = family_of(config, kH200.vendor);
-    const Tile tile = family.tile(canonicalise(kGemm), kH200, config);
+    const Tile tile = family.tile(Problem::of(kGemm).value(), kH200, config);
     bool below = false, above = false, ragged_k = false, loose = false, waves = false;
     for (const Gemm& one : problems) {
-      const Canonical problem = canonicalise(one);
+      const Problem problem = Problem::of(one).value();
       EXPECT_EQ(broken_rule(problem, kH200, config), "") << text(one);
       EXPECT_EQ(code_class(problem, kH200, config), own) << text(one);
       EXPECT_LE(one.flops() / 2, 0x1p34);
@@ -68,7 +68,7 @@ TEST(Envelope, KeepsASizeThatIsAConstantOfTheCode) {
 TEST(CodeClass, SizesThatAreArgumentsMakeNoDifference) {
   const Config config = one_of_each(kGemm, kH200).front();
   const auto class_of = [&](const char* shape) {
-    return code_class(canonicalise(parse_gemm(shape).value()), kH200, config);
+    return code_class(Problem::of(parse_gemm(shape).value()).value(), kH200, config);
   };
   const CodeClass own = class_of("bf16 N T 4096 4096 4096 align=16");
   EXPECT_EQ(class_of("bf16 N T 100 264 1000 align=16"), own);

@@ -123,8 +123,8 @@ TEST(ExitDeathTest, WaitsForNvrtc) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const DeviceCaps device = cuda_caps_named("sm_90a").value();
   const Gemm gemm = spelt_for(parse_gemm("bf16 N T 4096 4096 4096").value(), device);
-  const Config config = space_for(gemm, device).value().legal.front();
-  const Source source = render(gemm, device, config).value();
+  const Config config = space_for(Problem::of(gemm).value(), device).value().legal.front();
+  const Source source = render(Problem::of(gemm).value(), device, config).value();
   for (const int ms : {30, 300})
     EXPECT_EXIT(
         {

@@ -93,7 +93,8 @@ TEST(EveryFamily, HasASampleThatIsRight) {
     DeviceCaps device = caps_named(sample->device).value();
     if (family->vendor == Vendor::cpu) {
       device.compute_units = 1;
-      EXPECT_TRUE(render(*gemm, device, *config)) << render(*gemm, device, *config).error().message;
+      EXPECT_TRUE(render(Problem::of(*gemm).value(), device, *config))
+          << render(Problem::of(*gemm).value(), device, *config).error().message;
       if (!test::runnable(sample->device, 1)) continue;
       auto kernel = test::compiled(*gemm, device, *config);
       ASSERT_TRUE(kernel) << family->name << ": " << kernel.error().message;

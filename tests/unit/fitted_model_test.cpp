@@ -29,14 +29,15 @@ struct Measured {
 /// Of config i, `factors[i]` times what the analytic model says.
 Measured measured(const std::vector<double>& factors, const std::vector<Gemm>& shapes) {
   Measured all;
-  const auto space = space_for(shapes.front(), kH200).value();
+  const auto space = space_for(Problem::of(shapes.front()).value(), kH200).value();
   for (const Config& config : space.legal)
     if (std::holds_alternative<CudaWgmma>(config) && all.configs.size() < factors.size())
       all.configs.push_back(config);
   for (const Gemm& gemm : shapes)
     for (std::size_t i = 0; i < all.configs.size(); ++i)
-      all.rows.push_back({gemm, all.configs[i],
-                          predict_ns(canonicalise(gemm), kH200, all.configs[i]) * factors[i]});
+      all.rows.push_back(
+          {gemm, all.configs[i],
+           predict_ns(Problem::of(gemm).value(), kH200, all.configs[i]) * factors[i]});
   return all;
 }
 

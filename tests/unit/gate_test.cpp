@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/problem.h"
 #include "kiln/engine.hpp"
 #include "tuner/verify/reference.h"
 
@@ -61,7 +61,7 @@ TEST(Gate, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(Gate, KeepsDInRowsWhereItHasOneColumn) {
-  EXPECT_FALSE(canonicalise(Gemm::row_major(5, 1, 3).with_gate(Gate::relu)).swapped);
+  EXPECT_FALSE(Problem::of(Gemm::row_major(5, 1, 3).with_gate(Gate::relu)).value().swapped);
 }
 
 TEST(Gate, TakesTheProductOfBothFactors) {

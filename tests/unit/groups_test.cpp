@@ -421,7 +421,7 @@ TEST(Groups, ExactDataOfKAreHostileToo) {
 
 /// Runs the reference kernel on a grouped problem; `also` is told of D afterwards.
 Verdict run(const Gemm& gemm, const std::function<void(const Operands&)>& also) {
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   return verify(gemm, [&](const Operands& operands) -> Status {
     const KilnArgs args = make_args(problem, operands);
     for (int thread = 0; thread < 2; ++thread) run_reference(problem, args, nullptr, thread, 2);

@@ -36,7 +36,7 @@ Compiler& clang() {
 }
 
 Source rendered(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  const auto source = render(gemm, device, config);
+  const auto source = render(Problem::of(gemm).value(), device, config);
   EXPECT_TRUE(source) << source.error().message;
   return source.value_or(Source{});
 }
@@ -113,7 +113,7 @@ TEST_P(ModelsFavourites, DoNotSpill) {
     const Source source = rendered(gemm, device, configs[i]);
     const auto& c = std::get<HipMfma>(configs[i]);
     // While a 16-cycle product runs, two other instructions of the same wave can issue.
-    const double most = mfma_sizes(canonicalise(gemm), device, c).instruction->cycles / 8;
+    const double most = mfma_sizes(Problem::of(gemm).value(), device, c).instruction->cycles / 8;
     const auto check = [&](Complaints& wrong) {
       const auto binary = clang().compile(source);
       if (!binary) return wrong.add("{}", binary.error().message);
@@ -248,7 +248,7 @@ TEST(HipCompile, SampledConfigsCompile) {
     for (const char* line : lines) {
       const DeviceCaps device = hip_caps_named(name).value();
       const Gemm gemm = problem(line);
-      const auto space = space_for(gemm, device);
+      const auto space = space_for(Problem::of(gemm).value(), device);
       ASSERT_TRUE(space) << space.error().message;
       const Config& config = space->legal[random() % space->legal.size()];
       const Source source = rendered(gemm, device, config);

@@ -81,7 +81,7 @@ TEST(HipMfma, TheBestConfigsReadWithoutConflicts) {
       ASSERT_GT(configs.size(), 100u) << name << " " << line;
       for (std::size_t i = 0; i < 20; ++i) {
         const auto& c = std::get<HipMfma>(configs[i]);
-        const auto plan = hip::mfma_sizes(canonicalise(gemm), device, c);
+        const auto plan = hip::mfma_sizes(Problem::of(gemm).value(), device, c);
         const auto turns = hip::stage_turns(plan, device, c);
         EXPECT_EQ(turns.reads.lost(), 0) << name << " " << text(configs[i]);
       }
@@ -100,7 +100,7 @@ TEST(HipMfma, TheModelsFavouriteIsBoundByProducts) {
     const auto configs = ranked<HipMfma>(gemm, device);
     ASSERT_FALSE(configs.empty());
     const auto& c = std::get<HipMfma>(configs[0]);
-    const auto plan = hip::mfma_sizes(canonicalise(gemm), device, c);
+    const auto plan = hip::mfma_sizes(Problem::of(gemm).value(), device, c);
     const auto turns = hip::stage_turns(plan, device, c);
     EXPECT_LT(turns.reads.taken + turns.writes.taken, hip::multiply_cycles(plan))
         << name << " " << text(configs[0]);
@@ -116,7 +116,7 @@ TEST(HipFamilies, EveryTypeHasAKernelOnEveryTarget) {
   for (const char* name : {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200"})
     for (const TypeRow& row : kTypeRows) {
       Gemm gemm = problem(std::string(row.word) + " N N 70 50 30");
-      const auto space = space_for(gemm, hip_caps_named(name).value());
+      const auto space = space_for(Problem::of(gemm).value(), hip_caps_named(name).value());
       ASSERT_TRUE(space) << name << " " << row.word << ": " << space.error().message;
     }
 }
@@ -179,7 +179,7 @@ TEST(HipMfma, TurningReadsMeetNoConflicts) {
       const auto& c = std::get<HipMfma>(config);
       if (!c.turn || c.tile_m < 32 || c.tile_n < 32) continue;
       const auto turns =
-          hip::stage_turns(hip::mfma_sizes(canonicalise(gemm), device, c), device, c);
+          hip::stage_turns(hip::mfma_sizes(Problem::of(gemm).value(), device, c), device, c);
       ASSERT_EQ(turns.reads.lost(), 0) << text(config);
       ++turned;
     }
@@ -202,7 +202,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
   const Gemm gemm = problem("bf16 N T 1000 500 4096 batch=3");
   for (const Config& config : ranked<HipMfma>(gemm, device)) {
     const auto& c = std::get<HipMfma>(config);
-    const auto canonical = canonicalise(gemm);
+    const auto canonical = Problem::of(gemm).value();
     const GpuLaunch launch = family_of(config, device.vendor).launch(canonical, device, config);
     ASSERT_EQ(launch.steps.size(), 1u);
     const auto tiles = ceil_div(1000, c.tile_m) * ceil_div(500, c.tile_n) * 3;
@@ -215,7 +215,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
                 tiles * c.splits * c.tile_m * c.tile_n * 4);
   }
   EXPECT_TRUE(family_of(HipMfma{}, Vendor::amd)
-                  .launch(canonicalise(problem("bf16 N T 0 5 6")), device, HipMfma{})
+                  .launch(Problem::of(problem("bf16 N T 0 5 6")).value(), device, HipMfma{})
                   .steps.empty());
 }
 
@@ -224,9 +224,9 @@ TEST(HipFamilies, ListsBeginWithTheirEntries) {
   const Gemm gemm = problem("bf16 N T 500 300 4096 groups=70 grouped=list align=16");
   for (const Config& config : {Config(HipMfma{.depth = 64, .staging = Staging::single}),
                                Config(HipSimt{.tile_m = 64, .tile_n = 64})}) {
-    ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "");
+    ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "");
     const GpuLaunch launch =
-        family_of(config, device.vendor).launch(canonicalise(gemm), device, config);
+        family_of(config, device.vendor).launch(Problem::of(gemm).value(), device, config);
     ASSERT_EQ(launch.steps.size(), 4u);
     for (std::int64_t i = 0; i < 3; ++i) {
       EXPECT_EQ(launch.steps[std::size_t(i)].entry, "kiln_take_list");
@@ -242,7 +242,7 @@ TEST(HipFamilies, SourcesHoldNoDeadBranches) {
   const DeviceCaps device = hip_caps_named("gfx950").value();
   const Gemm gemm = problem("bf16 N T 4096 4096 4096 align=16");
   HipMfma c{.rows = 16, .k = 32, .staging = Staging::direct, .chunk = 64};
-  const auto direct = render(gemm, device, c);
+  const auto direct = render(Problem::of(gemm).value(), device, c);
   ASSERT_TRUE(direct) << direct.error().message;
   EXPECT_THAT(direct->text, HasSubstr("mfma_16x16x32_bf16"));
   EXPECT_THAT(direct->text, HasSubstr("clang++ -x hip --cuda-device-only"));
@@ -252,7 +252,7 @@ TEST(HipFamilies, SourcesHoldNoDeadBranches) {
   EXPECT_THAT(direct->text, Not(HasSubstr("//%")));
   c.staging = Staging::single;
   c.priority = true;
-  const auto single = render(gemm, device, c);
+  const auto single = render(Problem::of(gemm).value(), device, c);
   ASSERT_TRUE(single) << single.error().message;
   EXPECT_THAT(single->text, HasSubstr("set_priority"));
   EXPECT_THAT(single->text, Not(HasSubstr("load_stage")));
@@ -260,7 +260,8 @@ TEST(HipFamilies, SourcesHoldNoDeadBranches) {
 
 TEST(HipFamilies, IllegalConfigsNameTheirRule) {
   const auto rule = [](const char* line, const char* device, HipMfma c) {
-    return std::string(broken_rule(canonicalise(problem(line)), hip_caps_named(device).value(), c));
+    return std::string(
+        broken_rule(Problem::of(problem(line)).value(), hip_caps_named(device).value(), c));
   };
   const char* square = "bf16 N T 4096 4096 4096 align=16";
   EXPECT_EQ(rule(square, "gfx942", {.rows = 16, .k = 32}),
@@ -328,8 +329,9 @@ TEST(HipFamilies, IllegalConfigsNameTheirRule) {
   EXPECT_EQ(
       rule("bf16 N T 512 512 512 groups=3 grouped=list out=fp8_e4m3 scale_d=tensor", "gfx942", any),
       "the family writes a D with such scales");
-  EXPECT_EQ(broken_rule(canonicalise(problem("fp8 N T 512 512 512 groups=3 grouped=k scale=1x128")),
-                        hip_caps_named("gfx942").value(), HipSimt{}),
+  EXPECT_EQ(broken_rule(
+                Problem::of(problem("fp8 N T 512 512 512 groups=3 grouped=k scale=1x128")).value(),
+                hip_caps_named("gfx942").value(), HipSimt{}),
             "groups of floats have no scales of A's rows, those of k none of blocks");
   EXPECT_EQ(rule(square, "gfx90a", {.depth = 64, .chunk = 16}),
             "group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet");

@@ -36,7 +36,7 @@ using test::fake;
 class Hip : public test::FakeHipTest {};
 
 Source made_for(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
-  return render(gemm, device, config).value();
+  return render(Problem::of(gemm).value(), device, config).value();
 }
 
 /// A gemm of tests and the config that the model likes best of one family.
@@ -149,7 +149,7 @@ TEST_F(Hip, ItsProductsAreTheHosts) {
                            "fp16_uint4 N N 37 40 128 group=64 scale_type=fp16 zero=float",
                            "bf16_int8 N T 37 40 51 group=k zero=int"}) {
     const Gemm gemm = test::problem(line);
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     std::vector<gpu::DeviceBuffer> buffers;
     KilnGpuArgs args = gpu::gpu_args(problem, {});
     for (const Operand which :
@@ -244,7 +244,7 @@ TEST_F(Hip, TheCheckerKnowsScalesOfGroupsAndTheirOrder) {
                            "int8 N T 20 24 96 groups=2 grouped=k out=bf16 scale=tensor:line",
                            "int8 N T 20 24 96 out=bf16 scale=line zero_a=line"}) {
     const Gemm gemm = test::problem(line);
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const auto checked_with = [&](std::size_t changed) {
       return GpuChecker::make(bed.tools, gemm, 1)
           ->check([&](const KilnGpuArgs& given, gpu::Stream) -> Status {
@@ -273,7 +273,7 @@ TEST_F(Hip, TheCheckerBoundsTheLargestMagnitudeOfD) {
                            "bf16 N T 20 24 18 groups=3 grouped=masked gate=silu amax=1",
                            "bf16 N T 20 24 18 out=s8 scale_d=tensor amax=1"}) {
     const Gemm gemm = test::problem(line);
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const auto checked_with = [&](float factor, float beside) {
       return GpuChecker::make(bed.tools, gemm, 1)
           ->check([&](const KilnGpuArgs& given, gpu::Stream) -> Status {
@@ -309,7 +309,7 @@ TEST_F(Hip, CallsAreTimedInGraphsBetweenEvents) {
       compiler_for(bed.device->caps()).value()->compile(made_for(gemm, bed.device->caps(), config));
   const auto candidate =
       GpuCandidate::load(*bed.tools, binary->image, gemm, bed.device->caps(), config).value();
-  const auto sets = GpuOperandSets::make(*bed.tools, canonicalise(gemm), 1).value();
+  const auto sets = GpuOperandSets::make(*bed.tools, Problem::of(gemm).value(), 1).value();
   auto calls = GpuCalls::make(*bed.tools, sets, candidate.run());
   ASSERT_TRUE(calls) << calls.error().message;
   ASSERT_TRUE(calls->take(3, 1e18));

@@ -109,7 +109,7 @@ TEST_F(HipSharing, ACodeIsLoadedOnce) {
   GpuResources shared(device_);
   const Gemm gemm = test::problem("fp32 N N 8 8 8");
   const auto image = [&](const Config& config) {
-    const auto source = render(gemm, device_->caps(), config).value();
+    const auto source = render(Problem::of(gemm).value(), device_->caps(), config).value();
     return compiler_for(device_->caps()).value()->compile(source).value().image;
   };
   const auto configs = test::ranked<HipSimt>(gemm, device_->caps());
@@ -190,17 +190,20 @@ TEST_F(HipSharing, ACaptureThatTheDriverCannotSuspendIsRefused) {
 std::unique_ptr<GpuPlan> plan_of(const std::shared_ptr<GpuResources>& shared, const Gemm& gemm,
                                  const Config& config) {
   const DeviceCaps& caps = shared->device()->caps();
-  const auto binary =
-      compiler_for(caps).value()->compile(render(gemm, caps, config).value()).value();
-  return GpuPlan::make(shared, shared->module(binary.image).value(), canonicalise(gemm), caps,
-                       config)
+  const auto binary = compiler_for(caps)
+                          .value()
+                          ->compile(render(Problem::of(gemm).value(), caps, config).value())
+                          .value();
+  return GpuPlan::make(shared, shared->module(binary.image).value(), Problem::of(gemm).value(),
+                       caps, config)
       .value();
 }
 
 /// With so many tiles at most, the config of split-K that the model likes best.
 Config split_config(const Gemm& gemm, const DeviceCaps& caps, std::int64_t least_counters) {
   for (const Config& config : test::ranked<HipMfma>(gemm, caps))
-    if (const auto launch = family_of(config, Vendor::amd).launch(canonicalise(gemm), caps, config);
+    if (const auto launch =
+            family_of(config, Vendor::amd).launch(Problem::of(gemm).value(), caps, config);
         std::get<HipMfma>(config).splits > 1 && launch.zeroed_bytes >= least_counters)
       return config;
   ADD_FAILURE() << "no such config of " << text(gemm);

@@ -147,7 +147,7 @@ using Change = std::function<void(Operands&)>;
 /// Verifies the reference kernel, for which `change` alters the call.
 Verdict run(
     const Gemm& gemm, const Change& change = [](Operands&) {}) {
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   return verify(gemm, [&](const Operands& operands) -> Status {
     Operands changed = operands;
     change(changed);
@@ -205,7 +205,7 @@ TEST(Indices, WrongRowsAreFound) {
 
 TEST(Indices, RowsOfDThatNoneNamesMustStayAsTheyWere) {
   const Gemm gemm = rows(4, 4, 8).scattered(400);
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
     run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
     const auto* const index = static_cast<const std::int32_t*>(operands.index_d);
@@ -237,7 +237,7 @@ TEST(Indices, ACallNeedsItsLists) {
 
 TEST(Indices, HipFamiliesRefuseThem) {
   const Gemm gemm = parse_gemm("bf16 N T 64 64 64 groups=2 grouped=rows gather=rows").value();
-  const auto space = space_for(gemm, caps_named("gfx942").value());
+  const auto space = space_for(Problem::of(gemm).value(), caps_named("gfx942").value());
   EXPECT_FALSE(space);
 }
 

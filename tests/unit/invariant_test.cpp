@@ -29,7 +29,7 @@ using testing::Not;
 Gemm problem(std::string_view line) { return parse_gemm(line).value(); }
 
 std::string order_of(std::string_view line, std::string_view device, std::string_view config) {
-  return summation(canonicalise(problem(line)), caps_named(device).value(),
+  return summation(Problem::of(problem(line)).value(), caps_named(device).value(),
                    parse_config(config).value());
 }
 
@@ -64,11 +64,11 @@ TEST(Summation, FollowsFromNoM) {
     DeviceCaps device = caps_named(name).value();
     if (device.vendor == Vendor::cpu) device.compute_units = 2;
     for (const char* line : {"fp32 N T 40 96 700 order=column", "bf16 N T 40 72 640"}) {
-      const auto space = space_for(problem(line), device).value();
+      const auto space = space_for(Problem::of(problem(line)).value(), device).value();
       for (const std::int64_t m : {1, 700}) {
         Gemm other = problem(line);
         other.m = m;
-        const Canonical low = canonicalise(other);
+        const Problem low = Problem::of(other).value();
         int compared = 0;
         for (std::size_t i = 0; i < space.legal.size(); i += 1 + space.legal.size() / 500) {
           const Config& config = space.legal[i];
@@ -142,7 +142,8 @@ TEST(InvariantSpace, HasThatOrderAloneAndIsEmptyForNoM) {
       for (const std::int64_t m : {1, 5, 65, 600}) {
         Gemm gemm = problem(line);
         gemm.m = m;
-        const auto space = space_for(gemm, device, Determinism::batch_invariant);
+        const auto space =
+            space_for(Problem::of(gemm).value(), device, Determinism::batch_invariant);
         ASSERT_TRUE(space) << name << ": " << space.error().message;
         for (const Config& config : space->legal)
           ASSERT_EQ(summation(space->problem, device, config), order) << text(config);

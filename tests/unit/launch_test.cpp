@@ -152,7 +152,7 @@ TEST(MakeArgs, ExchangesOperandsWithTheProblem) {
                           .beta = 3};
   Gemm g = Gemm::row_major(2, 3, 4).batched(5);
   g.a.ld = 10, g.b.ld = 11, g.c.ld = 12, g.d.ld = 13;
-  const KilnArgs args = make_args(canonicalise(g), operands);
+  const KilnArgs args = make_args(Problem::of(g).value(), operands);
   EXPECT_EQ(args.a, &a);
   EXPECT_EQ(args.b, &b);
   EXPECT_EQ(args.c, &c);
@@ -167,7 +167,7 @@ TEST(MakeArgs, ExchangesOperandsWithTheProblem) {
   EXPECT_EQ(args.alpha, 2);
   EXPECT_EQ(args.beta, 3);
 
-  const KilnArgs swapped = make_args(canonicalise(Gemm::column_major(2, 3, 4)), operands);
+  const KilnArgs swapped = make_args(Problem::of(Gemm::column_major(2, 3, 4)).value(), operands);
   EXPECT_EQ(swapped.a, &b);
   EXPECT_EQ(swapped.b, &a);
   EXPECT_EQ(swapped.m, 3);

@@ -18,7 +18,7 @@ TEST(LeaveOneOut, ReportsEachClassAndEveryDevice) {
   // Two kernels, of which the model's favourite is measured as the slower one everywhere.
   for (const std::int64_t m : {48, 96, 192, 384, 768}) {
     const BestKey key = key_of(m, 256, 256);
-    const Canonical problem = canonicalise(key.gemm);
+    const Problem problem = key.problem();
     ASSERT_EQ(broken_rule(problem, key.device, config_of(6)), "");
     ASSERT_EQ(broken_rule(problem, key.device, config_of(5)), "");
     const double ns = predict_ns(problem, key.device, config_of(6));

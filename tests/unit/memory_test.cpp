@@ -122,7 +122,7 @@ TEST(ImpossibleShape, IsNotTuned) {
 
 TEST(ImpossibleShape, IsNotVerified) {
   const DeviceCaps device = detect_cpu(1).value();
-  const Config config = fallback_config(canonicalise(kImpossible), device);
+  const Config config = fallback_config(Problem::of(kImpossible).value(), device);
   auto checker = Checker::start(kImpossible, device, {}).value();
   const Verdict verdict = checker.check(config, {});
   ASSERT_FALSE(verdict);

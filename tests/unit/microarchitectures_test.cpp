@@ -87,7 +87,9 @@ TEST(Microarchitectures, AModelIsNoPartOfWhatNamesADevice) {
   // Which configs there are follows from what a database keeps of a device.
   for (const char* line : {"bf16 N T 256 256 256", "bf16 T N 4096 4 512", "int8 N T 64 64 64"}) {
     const Gemm gemm = parse_gemm(line).value();
-    EXPECT_EQ(space_for(gemm, known)->legal, space_for(gemm, unknown)->legal) << line;
+    EXPECT_EQ(space_for(Problem::of(gemm).value(), known)->legal,
+              space_for(Problem::of(gemm).value(), unknown)->legal)
+        << line;
   }
 }
 
@@ -118,7 +120,7 @@ TEST(Microarchitectures, RatesOfCoresThatModelsWereFittedOn) {
 // What 564×4819×9 took on Zen 4: 0.54 ms with inner=columns, 1.2 down the columns, 1.8 streamed so.
 TEST(Microarchitectures, OnZen4PiecesOfDCostTime) {
   const DeviceCaps zen4 = with_core("avx512_bf16", 0x19, 0x11);
-  const Canonical problem = canonicalise(parse_gemm("int8 N T 564 4819 9").value());
+  const Problem problem = Problem::of(parse_gemm("int8 N T 564 4819 9").value()).value();
   HostPacked config{.mr = 4, .nv = 6, .kc = 16, .mc = 96, .nc = 4128, .inner = Inner::columns};
   const double across = predict_ns(problem, zen4, config);
   config.inner = Inner::rows;

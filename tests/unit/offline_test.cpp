@@ -51,7 +51,7 @@ std::vector<hip::LoopCounts> loop_with(int matrix, int vector) {
 
 HipForecast of(const HipMfma& config, const std::vector<hip::LoopCounts>& loops,
                int registers = 200) {
-  const auto f = forecast(canonicalise(kBig), kCard, config, code_with(registers), loops);
+  const auto f = forecast(Problem::of(kBig).value(), kCard, config, code_with(registers), loops);
   EXPECT_TRUE(f) << (f ? "" : f.error().message);
   return f.value_or(HipForecast{});
 }
@@ -152,7 +152,7 @@ TEST(HipModel, EveryWasteCosts) {
 
 TEST(HipModel, WhatCannotRunWellIsRefusedWithAReason) {
   const auto refusal = [](const hip::CodeObject& code, const std::vector<hip::LoopCounts>& loops) {
-    const auto f = forecast(canonicalise(kBig), kCard, kGood, code, loops);
+    const auto f = forecast(Problem::of(kBig).value(), kCard, kGood, code, loops);
     return f ? std::string() : f.error().message;
   };
   EXPECT_THAT(refusal(code_with(256, 7), loop_with(64, 20)), HasSubstr("7 registers spilled"));

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 DeviceCaps cpu(std::string_view name) { return cpu_caps_named(name).value(); }
 
 PackedLayout layout_of(std::string_view shape, std::string_view device) {
-  return packed_layout(canonicalise(parse_gemm(shape).value()), cpu(device));
+  return packed_layout(Problem::of(parse_gemm(shape).value()).value(), cpu(device));
 }
 
 TEST(PackedLayout, FollowsFromTypesAndDevice) {
@@ -82,9 +82,9 @@ TEST(PackedLayout, IsAPartOfALaunch) {
         "parallel=none unroll=1 prefetch=0 stream_d=0 fetch_a=0 fetch_b=0",
         "host_amx isa=amx mt=2 nt=2 kc=1024 nc=512 swap=0 copy_left=0 parallel=none"}) {
     const Config parsed = parse_config(config).value();
-    const std::string plain = launch_text(gemm, device, parsed);
+    const std::string plain = launch_text(Problem::of(gemm).value(), device, parsed);
     EXPECT_EQ(plain.find("b="), plain.npos) << plain;
-    EXPECT_EQ(launch_text(gemm.with_packed_b(), device, parsed),
+    EXPECT_EQ(launch_text(Problem::of(gemm.with_packed_b()).value(), device, parsed),
               plain + "b=as=itself;bytes=2;lanes=16;group=2;step=16;sums=0;pages=staggered;");
   }
   DeviceCaps without = device;  // vectors hold floats there, tiles pairs of bf16
@@ -92,8 +92,8 @@ TEST(PackedLayout, IsAPartOfALaunch) {
   const Config tiles =
       parse_config("host_amx isa=amx mt=2 nt=2 kc=1024 nc=512 swap=0 copy_left=0 parallel=none")
           .value();
-  EXPECT_EQ(broken_rule(canonicalise(gemm), without, tiles), "");
-  EXPECT_THAT(std::string(broken_rule(canonicalise(gemm.with_packed_b()), without, tiles)),
+  EXPECT_EQ(broken_rule(Problem::of(gemm).value(), without, tiles), "");
+  EXPECT_THAT(std::string(broken_rule(Problem::of(gemm.with_packed_b()).value(), without, tiles)),
               HasSubstr("an AVX-512 instruction of the same units"));
 }
 
@@ -143,7 +143,7 @@ TEST(PackB, PutsEveryElementInItsPlace) {
     ASSERT_TRUE(validate(g)) << text(g);
     constexpr std::string_view kCpus[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
     const DeviceCaps device = cpu(kCpus[random.below(std::size(kCpus))]);
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     const PackedLayout l = packed_layout(problem, device);
     const Matrix& b = problem.gemm.b;
     const std::int64_t lines = problem.b_k_major ? g.n : g.k;

@@ -192,7 +192,7 @@ TEST_P(ReferenceKernel, IsRightForEveryProblem) {
     if (gemm.d.order == Order::row_major && !gated(gemm) && random.one_in(2)) gemm.b_packed = true;
     if (const Gemm with = gemm.with_amax_d(); validate(with) && random.one_in(3)) gemm = with;
     ASSERT_TRUE(validate(gemm)) << text(gemm);
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const int threads = 1 + static_cast<int>(random.below(3));
     const auto device = cpu_caps_named(kCpus[random.below(std::size(kCpus))]).value();
     const PackedLayout layout = packed_layout(problem, device);

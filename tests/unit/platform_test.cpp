@@ -32,7 +32,7 @@ Platform acme_platform() {
 Family acme_family() {
   Family row = *find_family(CudaSimt{}, Vendor::nvidia);
   row.vendor = kAcme;
-  row.broken_rule = [](const Canonical& p, const DeviceCaps& d,
+  row.broken_rule = [](const Problem& p, const DeviceCaps& d,
                        const Config& config) -> std::string_view {
     if (std::get<CudaSimt>(config).block_m > 64) return "block_m is at most 64";
     return find_family(config, Vendor::nvidia)->broken_rule(p, d, config);
@@ -55,31 +55,33 @@ struct InventedVendor : testing::Test {
 };
 
 TEST_F(InventedVendor, HasASpaceOfItsOwnRules) {
-  const auto space = space_for(parse_gemm("fp32 N N 100 90 80").value(), device_);
+  const auto space =
+      space_for(Problem::of(parse_gemm("fp32 N N 100 90 80").value()).value(), device_);
   ASSERT_TRUE(space) << space.error().message;
   EXPECT_GT(space->legal.size(), 100u);
   EXPECT_GT(space->rejected.at("block_m is at most 64"), 0);
   EXPECT_GT(predict_ns(space->problem, device_, space->legal[0]), 0);
   EXPECT_EQ(broken_rule(space->problem, device_, HipSimt{}),
             "the family is for the device's vendor");
-  const auto doubles = space_for(parse_gemm("fp64 N N 100 90 80").value(), device_);
+  const auto doubles =
+      space_for(Problem::of(parse_gemm("fp64 N N 100 90 80").value()).value(), device_);
   ASSERT_FALSE(doubles);
   EXPECT_EQ(doubles.error().code, ErrorCode::unsupported);
-  const Canonical problem = canonicalise(parse_gemm("fp64 N N 100 90 80").value());
+  const Problem problem = Problem::of(parse_gemm("fp64 N N 100 90 80").value()).value();
   EXPECT_EQ(broken_rule(problem, device_, CudaSimt{}), "acme has no doubles");
 }
 
 TEST_F(InventedVendor, HasSourcesAndAFallbackThatRunOnTheEmulator) {
   const Gemm gemm = parse_gemm("fp32 N T 70 45 33").value();
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   ASSERT_TRUE(has_fallback(problem, device_));
   const Config config = fallback_config(problem, device_);
   ASSERT_EQ(broken_rule(problem, device_, config), "");
-  const auto source = render(gemm, device_, config);
+  const auto source = render(Problem::of(gemm).value(), device_, config);
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_THAT(source->text, HasSubstr("// compile: acmecc --target=acme1 kiln_cuda_simt_"));
   EXPECT_TRUE(source->file_name.ends_with(".acme")) << source->file_name;
-  EXPECT_THAT(launch_text(gemm, device_, config), HasSubstr("revision=1;"));
+  EXPECT_THAT(launch_text(Problem::of(gemm).value(), device_, config), HasSubstr("revision=1;"));
   const auto kernel = test::emulated_kernel(gemm, device_, config);
   ASSERT_TRUE(kernel) << kernel.error().message;
   const Verdict verdict = test::verify_emulated(gemm, *kernel, 0);
@@ -109,7 +111,8 @@ TEST(AddedPlatform, IsGoneWithItsScope) {
   Vendor read = Vendor::cpu;
   EXPECT_FALSE(from_value(Value{std::string("acme")}, read));
   EXPECT_FALSE(caps_from(to_json(acme_device())));
-  const auto space = space_for(parse_gemm("fp32 N N 100 90 80").value(), acme_device());
+  const auto space =
+      space_for(Problem::of(parse_gemm("fp32 N N 100 90 80").value()).value(), acme_device());
   ASSERT_FALSE(space);
   EXPECT_EQ(space.error().code, ErrorCode::unsupported);
 }

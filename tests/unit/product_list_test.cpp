@@ -79,7 +79,7 @@ TEST(ProductList, HasFamiliesOfCpusAndOfBothVendors) {
   g.alignment = 16;
   std::set<std::string> names;
   for (const char* device : {"avx512", "sm_90a", "sm_80", "gfx942"}) {
-    const auto space = space_for(g, caps_named(device).value());
+    const auto space = space_for(Problem::of(g).value(), caps_named(device).value());
     ASSERT_TRUE(space) << space.error().message;
     for (const Config& config : space->legal) names.insert(std::string(family_name(config)));
   }
@@ -95,10 +95,10 @@ TEST(ProductList, CopyEngineNeedsItsAlignment) {
   Gemm g = list_of(Gemm::row_major(400, 600, 128, bf16), 3);
   const Config config{CudaWgmma{.left = 64, .right = 64, .warpgroups = 1}};
   g.alignment = 8;
-  EXPECT_EQ(broken_rule(canonicalise(g), device, config),
+  EXPECT_EQ(broken_rule(Problem::of(g).value(), device, config),
             "pack_a=0 needs an A that TMA can address");
   g.alignment = 16;
-  EXPECT_EQ(broken_rule(canonicalise(g), device, config), "");
+  EXPECT_EQ(broken_rule(Problem::of(g).value(), device, config), "");
 }
 
 // Behind all entries lie two tensor maps for each, made by the steps that bring entries.
@@ -107,7 +107,7 @@ TEST(ProductList, HasTensorMapsOfEachProduct) {
   g.alignment = 16;
   const DeviceCaps device = caps_named("sm_90a").value();
   const Config config{CudaWgmma{.left = 64, .right = 64, .warpgroups = 1}};
-  const Canonical problem = canonicalise(g);
+  const Problem problem = Problem::of(g).value();
   ASSERT_EQ(broken_rule(problem, device, config), "");
   const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
   ASSERT_EQ(launch.steps.size(), 3);
@@ -130,7 +130,7 @@ TEST(ProductList, IsBroughtToTheDeviceInSteps) {
   const DeviceCaps device = caps_named("sm_80").value();
   const Config config{
       CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
-  const Canonical problem = canonicalise(g);
+  const Problem problem = Problem::of(g).value();
   ASSERT_EQ(broken_rule(problem, device, config), "");
   const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
   ASSERT_EQ(launch.steps.size(), 4);
@@ -147,7 +147,7 @@ TEST(ProductList, BringsScalesInMoreSteps) {
   const DeviceCaps device = caps_named("sm_80").value();
   const Config config{
       CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
-  const Canonical problem = canonicalise(g);
+  const Problem problem = Problem::of(g).value();
   ASSERT_EQ(broken_rule(problem, device, config), "");
   const GpuLaunch launch = family_of(config, device.vendor).launch(problem, device, config);
   ASSERT_EQ(launch.steps.size(), 4);
@@ -166,7 +166,7 @@ TEST(ProductList, ScalesHaveFourByteAddresses) {
   EXPECT_EQ(address_alignment(g, Operand::scale_a), 4);
   const DeviceCaps device = caps_named("sm_90a").value();
   int found = 0;
-  for (const Config& config : space_for(g, device).value().legal)
+  for (const Config& config : space_for(Problem::of(g).value(), device).value().legal)
     if (const auto* c = std::get_if<CudaWgmma>(&config)) {
       ++found;
       EXPECT_FALSE(c->tma_scales);
@@ -175,7 +175,7 @@ TEST(ProductList, ScalesHaveFourByteAddresses) {
 }
 
 TEST(ProductList, EntriesOfAColumnMajorDAreExchanged) {
-  const Canonical problem = canonicalise(list_of(Gemm::column_major(5, 6, 7), 2));
+  const Problem problem = Problem::of(list_of(Gemm::column_major(5, 6, 7), 2)).value();
   ASSERT_TRUE(problem.swapped);
   float a = 0, b = 0, d = 0;
   const ListEntry own = canonical_entry(
@@ -196,7 +196,7 @@ TEST(ProductList, EntriesOfAColumnMajorDAreExchanged) {
 // Rows of a B that holds both factors are as long as both.
 TEST(ProductList, EntriesOfAGateHaveBothFactors) {
   const Gemm gemm = list_of(Gemm::row_major(5, 6, 7).with_gate(Gate::silu), 2);
-  EXPECT_EQ(canonical_entry(canonicalise(gemm), {.m = 2, .n = 3, .k = 4}).ldb, 6);
+  EXPECT_EQ(canonical_entry(Problem::of(gemm).value(), {.m = 2, .n = 3, .k = 4}).ldb, 6);
   EXPECT_EQ(alone(gemm, {.m = 2, .n = 3, .k = 4}).ldb(), 6);
 }
 
@@ -238,7 +238,7 @@ TEST(ProductList, TheReferenceKernelIsRight) {
     gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
     if (!validate(gemm)) continue;
     ++checked;
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     swapped += problem.swapped ? 1 : 0;
     const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
       const KilnArgs args = make_args(problem, operands);
@@ -254,7 +254,7 @@ TEST(ProductList, TheReferenceKernelIsRight) {
 // What lies between the products is nobody's.
 TEST(ProductList, WritesBetweenProductsAreFound) {
   const Gemm gemm = list_of(Gemm::row_major(50, 4, 8), 3);
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
     run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
     // The line behind the place of the last product.
@@ -275,7 +275,7 @@ TEST(ProductList, TheReferenceKernelAppliesScales) {
         "bf16 T N 70 60 90 groups=4 grouped=list gate=gelu:interleaved"}) {
     const auto gemm = parse_gemm(shape);
     ASSERT_TRUE(gemm) << gemm.error().message;
-    const Canonical problem = canonicalise(*gemm);
+    const Problem problem = Problem::of(*gemm).value();
     const Verdict verdict = verify(*gemm, [&](const Operands& operands) -> Status {
       run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
       return {};
@@ -288,7 +288,7 @@ TEST(ProductList, TheReferenceKernelAppliesScales) {
 TEST(ProductList, WritesBetweenScalesAreFound) {
   const Gemm gemm =
       parse_gemm("fp8 N T 50 200 64 groups=3 grouped=list scale_d=1x128 out=fp8_e4m3").value();
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
     run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
     for (int i = 0; i < 3; ++i) {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "engine/plan.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/problem.h"
 #include "generator/space/space.h"
 #include "kiln/numeric.hpp"
 #include "kiln/quantise.hpp"
@@ -84,7 +84,8 @@ TEST(QuantisedD, ScalesLieAsThoseOfTheNextProductsA) {
   EXPECT_EQ(span_bytes(g.quantised(s8, Scale::line).batched(3), Operand::scale_d), 3 * 300 * 4);
   EXPECT_FALSE(is_output(g.quantised(s8, Scale::tensor), Operand::scale_d));
   EXPECT_TRUE(is_output(g, Operand::scale_d));
-  EXPECT_EQ(canonicalise(Gemm::row_major(7, 1, 9).quantised(s8, Scale::line)).swapped, false);
+  EXPECT_EQ(Problem::of(Gemm::row_major(7, 1, 9).quantised(s8, Scale::line)).value().swapped,
+            false);
 }
 
 TEST(QuantisedD, ScalesAreThoseOfQuantise) {
@@ -149,7 +150,7 @@ TEST(QuantisedD, TheReferenceKernelComputesThemAll) {
   const auto all = problems();
   EXPECT_GT(all.size(), 200u);
   for (const Gemm& g : all) {
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     const Verdict verdict = verify(g,
                                    [&](const Operands& operands) -> Status {
                                      const KilnArgs args = make_args(problem, operands);
@@ -166,7 +167,7 @@ TEST(QuantisedD, TheVerifierMissesNoWrongScaleOrCode) {
   for (const Scale kind : {Scale::line, Scale::line_128})
     for (const bool scale : {false, true}) {
       const Gemm g = Gemm::row_major(24, 200, 40, bf16).quantised(fp8_e4m3, kind);
-      const Canonical problem = canonicalise(g);
+      const Problem problem = Problem::of(g).value();
       const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
         run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
         // The last one of either, by its least bit.
@@ -312,13 +313,14 @@ TEST(QuantisedD, RowsWithoutElementsHaveScalesOfOne) {
 }
 
 TEST(QuantisedD, FamiliesWithoutThemAreRefusedByName) {
-  const Canonical problem =
-      canonicalise(parse_gemm("fp32 N T 64 64 64 out=s8 scale_d=line").value());
+  const Problem problem =
+      Problem::of(parse_gemm("fp32 N T 64 64 64 out=s8 scale_d=line").value()).value();
   EXPECT_EQ(broken_rule(problem, caps_named("sm_90a").value(), CudaSimt{}),
             "the family writes a D with such scales");
   EXPECT_EQ(broken_rule(problem, caps_named("gfx942").value(), HipMfma{}),
             "the family writes a D with such scales");
-  const Canonical mma = canonicalise(parse_gemm("bf16 N T 64 64 64 out=s8 scale_d=1x128").value());
+  const Problem mma =
+      Problem::of(parse_gemm("bf16 N T 64 64 64 out=s8 scale_d=1x128").value()).value();
   EXPECT_EQ(broken_rule(mma, caps_named("sm_80").value(), CudaMma{}),
             "the family writes a D with such scales");
 }

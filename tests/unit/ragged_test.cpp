@@ -13,7 +13,7 @@ const DeviceCaps kDevice = cpu_caps_named("avx512").value();
 TEST(Ragged, SizesAtRunTimeHaveAnUnevenNeighbourOfLessWork) {
   const Gemm gemm = Gemm::row_major(4096, 4096, 4096);
   int fetching = 0, all = 0;
-  const auto space = space_for(gemm, kDevice);
+  const auto space = space_for(Problem::of(gemm).value(), kDevice);
   ASSERT_TRUE(space);
   for (std::size_t i = 0; i < space->legal.size(); i += 97) {
     const auto* packed = std::get_if<HostPacked>(&space->legal[i]);
@@ -31,7 +31,7 @@ TEST(Ragged, SizesAtRunTimeHaveAnUnevenNeighbourOfLessWork) {
 
 TEST(Ragged, SizesInTheCodeHaveNone) {
   const Gemm gemm = Gemm::row_major(24, 32, 16);
-  const auto space = space_for(gemm, kDevice);
+  const auto space = space_for(Problem::of(gemm).value(), kDevice);
   ASSERT_TRUE(space);
   for (const Config& config : space->legal)
     if (std::holds_alternative<HostSmall>(config)) {
@@ -54,7 +54,7 @@ TEST(Ragged, WhatGpuTemplatesAskAboutBinds) {
                        .staging = Staging::single,
                        .chunk = 0};
   const Gemm even = parse_gemm("bf16 N T 128 128 256 align=2").value();
-  ASSERT_EQ(broken_rule(canonicalise(even), gpu, config), "");
+  ASSERT_EQ(broken_rule(Problem::of(even).value(), gpu, config), "");
   EXPECT_FALSE(ragged_problem_for(even, gpu, config)) << "its code is not for ragged k";
   const Gemm odd = parse_gemm("bf16 N T 128 128 251 align=2").value();
   EXPECT_TRUE(ragged_problem_for(odd, gpu, config));
@@ -64,14 +64,14 @@ TEST(Ragged, SmallProblemsAreTheSameCode) {
   const DeviceCaps gpu = hip_caps_named("mi300x").value();
   const Gemm big = parse_gemm("bf16 N T 8192 8192 8192 align=16").value();
   const HipMfma config{.tile_m = 128, .tile_n = 256, .depth = 64, .splits = 2};
-  ASSERT_EQ(broken_rule(canonicalise(big), gpu, config), "");
+  ASSERT_EQ(broken_rule(Problem::of(big).value(), gpu, config), "");
   const auto small = small_problem_for(big, gpu, config, 0x1p26);
   ASSERT_TRUE(small);
   EXPECT_LE(small->flops(), 0x1p27);
   EXPECT_NE(small->m % 128, 0) << "more than whole tiles";
   EXPECT_EQ(small->k % 32, 0) << "as its code has it";
   const auto text_of = [&](const Gemm& gemm) {
-    const std::string all = render(gemm, gpu, config).value().text;
+    const std::string all = render(Problem::of(gemm).value(), gpu, config).value().text;
     return all.substr(all.find("\n// ----"));  // behind the lines that name the problem
   };
   EXPECT_EQ(text_of(*small), text_of(big));

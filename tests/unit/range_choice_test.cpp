@@ -29,8 +29,8 @@ GemmRange range() { return Gemm::row_major(1, 512, 512).with_m(1, 1000); }
 /// of an unpacked one has steps between the sizes that tests give times for.
 RangeModel model_of(std::size_t count) {
   RangeModel model(range(), device());
-  const auto space = space_for(range().gemm, device());
-  const Canonical problem = canonicalise(range().gemm);
+  const auto space = space_for(Problem::of(range().gemm).value(), device());
+  const Problem problem = Problem::of(range().gemm).value();
   for (const Config& config : space->legal) {
     if (model.kernels.size() == count) break;
     const auto* packed = std::get_if<HostPacked>(&config);
@@ -108,8 +108,8 @@ TEST(RangeChoice, AKernelThatGainsNothingIsLeftOut) {
 /// Two configs that share a binary, and others that share none with them.
 TEST(RangeChoice, ConfigsOfOneBinaryCountOnce) {
   RangeModel model(range(), device());
-  const auto space = space_for(range().gemm, device());
-  const Canonical problem = canonicalise(range().gemm);
+  const auto space = space_for(Problem::of(range().gemm).value(), device());
+  const Problem problem = Problem::of(range().gemm).value();
   for (const Config& config : space->legal) {
     if (model.kernels.size() == 2) break;
     if (family_name(config) != "host_packed" || !broken_rule(problem, device(), config).empty() ||
@@ -181,7 +181,7 @@ TEST(RangeChoice, WhatTheModelPicksHasTilesThatNoKernelHas) {
   const auto picked = model.fresh(572, 1, 8, 0);
   EXPECT_EQ(picked.size(), 8u);
   std::map<std::pair<std::int64_t, std::int64_t>, int> of_tile;
-  const Canonical problem = canonicalise(gpu_range().at(572));
+  const Problem problem = Problem::of(gpu_range().at(572)).value();
   for (const Config& config : picked) {
     EXPECT_EQ(broken_rule(problem, h200, config), "");
     for (const RangeKernel& kernel : model.kernels) EXPECT_NE(config, kernel.config);

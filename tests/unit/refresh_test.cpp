@@ -20,8 +20,8 @@ class RefreshTest : public ::testing::Test {
  protected:
   RefreshTest()
       : key_(test::key_of(64, 96, 128)),
-        config_(space_for(key_.gemm, key_.device)->legal.front()),
-        source_(render(key_.gemm, key_.device, config_).value()) {}
+        config_(space_for(key_.problem(), key_.device)->legal.front()),
+        source_(render(key_.problem(), key_.device, config_).value()) {}
 
   /// A winner whose code has this key of its tokens and this image.
   void store(const std::string& code_key, const std::vector<std::byte>& image) {

@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "engine/plan.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/problem.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reference_kernel.h"
@@ -119,7 +119,7 @@ TEST(Scales, EveryMixOfMxFormatsIsAProblem) {
       const auto back = parse_gemm(text(g));
       ASSERT_TRUE(back) << text(g) << ": " << back.error().message;
       EXPECT_EQ(*back, g) << text(g);
-      EXPECT_EQ(canonicalise(g).gemm.scale_a, Scale::mx_32);
+      EXPECT_EQ(Problem::of(g).value().gemm.scale_a, Scale::mx_32);
     }
 }
 
@@ -179,7 +179,7 @@ TEST(Scales, ChangePlacesWithTheirOperands) {
                .scaled(Scale::line_128, Scale::square_128)
                .with_scale_order(ScaleOrder::blocks);
   ASSERT_TRUE(validate(g));
-  const Canonical canonical = canonicalise(g);
+  const Problem canonical = Problem::of(g).value();
   EXPECT_EQ(canonical.gemm.scale_a, Scale::square_128);
   EXPECT_EQ(canonical.gemm.scale_b, Scale::line_128);
   EXPECT_EQ(canonical.gemm.scale_order_a, ScaleOrder::lines);
@@ -244,7 +244,7 @@ void expect_the_same(const Gemm& ordered, const std::vector<std::int32_t>& group
     std::vector<int> index(static_cast<std::size_t>(g.m));
     for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<int>(index.size() - i);
     operands.index_d = index.data();
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
     if (groups.empty()) {
       std::vector<float> exact(d.size());
@@ -339,7 +339,7 @@ TEST(Scales, TheReferenceKernelComputesThemAll) {
   const auto all = problems();
   EXPECT_GT(all.size(), 40u);
   for (const Gemm& g : all) {
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       const KilnArgs args = make_args(problem, operands);
       for (int t = 0; t < 3; ++t) run_reference(problem, args, nullptr, t, 3);
@@ -367,7 +367,7 @@ TEST(Scales, TheVerifierMissesNoWrongScale) {
   for (const Scale kind : {Scale::line, Scale::line_128, Scale::mx_32, Scale::tensor}) {
     Gemm g = fp8(24, 20, 256, kind, kind);
     if (kind == Scale::line_128) g = g.with_scale_order(ScaleOrder::blocks);
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       // One scale of A, the last, is that of its neighbour.
       const auto bytes = static_cast<std::size_t>(span_bytes(g, Operand::scale_a));
@@ -387,7 +387,7 @@ TEST(Scales, TheVerifierMissesNoWrongScale) {
 
 TEST(Scales, OfIntegersAreRoundedAsTheirSums) {
   const Gemm g = parse_gemm("int8 N T 20 30 4096 out=fp32 scale=line").value();
-  const Canonical problem = canonicalise(g);
+  const Problem problem = Problem::of(g).value();
   const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
     KilnArgs args = make_args(problem, operands);
     run_reference(problem, args, nullptr, 0, 1);
@@ -419,7 +419,7 @@ TEST(Scales, SumsOfIntegersThatAreZeroStayZero) {
 // As a kernel of the CPU has it that sums in 32 bits, on more data than one seed's.
 TEST(Scales, VerificationTakesExactSumsOfIntegers) {
   const Gemm g = parse_gemm("int8 N T 70 96 128 out=bf16 scale=line").value();
-  const Canonical problem = canonicalise(g);
+  const Problem problem = Problem::of(g).value();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto kernel = [&](const Operands& operands) -> Status {
       run_reference(problem, make_args(problem, operands), nullptr, 0, 1);

@@ -183,8 +183,8 @@ TEST(Migration, ProofsNameTheCodeThatTheyWereMadeFor) {
   BestKey key = key_of(64, 96, 128);
   key.device = caps_named("sm_90a").value();
   key.gemm = parse_gemm("bf16 N T 64 96 128 align=16").value();
-  const Config config = fallback_config(canonicalise(key.gemm), key.device);
-  const std::string launch = content_hash(launch_text(key.gemm, key.device, config));
+  const Config config = fallback_config(key.problem(), key.device);
+  const std::string launch = content_hash(launch_text(key.problem(), key.device, config));
   {
     auto store = open_store(dir / "kiln.db");
     Measured row = test::timed(6, 1000);
@@ -269,11 +269,12 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
     const TempDir dir;
     const auto file = dir / "kiln.db";
     const Gemm shapes[] = {test::problem(c.one), test::problem(c.other)};
-    const auto space = space_for(shapes[0], c.device);
+    const auto space = space_for(Problem::of(shapes[0]).value(), c.device);
     ASSERT_TRUE(space);
     // A config that renders alike for both.
     const auto alike = [&](const Config& config) {
-      const auto x = render(shapes[0], c.device, config), y = render(shapes[1], c.device, config);
+      const auto x = render(Problem::of(shapes[0]).value(), c.device, config),
+                 y = render(Problem::of(shapes[1]).value(), c.device, config);
       return x && y && without_head(x->text) == without_head(y->text);
     };
     const auto config = std::find_if(space->legal.begin(), space->legal.end(), alike);
@@ -283,7 +284,7 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
       auto store = open_store(file);
       for (int i = 0; i < 2; ++i) {
         const BestKey key{.device = c.device, .gemm = shapes[i], .policy = "cold-v1"};
-        const Source source = render(shapes[i], c.device, *config).value();
+        const Source source = render(Problem::of(shapes[i]).value(), c.device, *config).value();
         code = code_key(source);
         Measured winner = test::timed(6, 1000);
         winner.config = *config;
@@ -303,7 +304,8 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
       SQLite::Database db(file.string(), SQLite::OPEN_READWRITE, 5000);
       for (int i = 0; i < 2; ++i) {
         SQLite::Statement link(db, "UPDATE binary SET source_id = ? WHERE key = ?");
-        link.bind(1, source_row(db, render(shapes[i], c.device, *config)->text));
+        link.bind(1,
+                  source_row(db, render(Problem::of(shapes[i]).value(), c.device, *config)->text));
         link.bind(2, fmt::format("old text {}", i));
         ASSERT_EQ(link.exec(), 1);
       }
@@ -372,7 +374,7 @@ TEST(LaunchText, AShippedWinnerRunsUnderItsOwnLaunchAlone) {
     return count;
   };
   const auto today = [](const Record& r) {
-    return launch_text(r.key.gemm, r.key.device, r.measured.config);
+    return launch_text(r.key.problem(), r.key.device, r.measured.config);
   };
   relaunch(file, *records, today);
   EXPECT_EQ(found(), records->size());

@@ -125,7 +125,7 @@ class SearchTest : public ::testing::Test {
     input_.device.compute_units = 2;
     input_.gemm = Gemm::row_major(96, 128, 160);        // 9464 configs of two families
     input_.options.budget = std::chrono::seconds(600);  // clock: fake benches end by count
-    space_ = space_for(input_.gemm, input_.device).value();
+    space_ = space_for(Problem::of(input_.gemm).value(), input_.device).value();
   }
 
   double best_of_all(const Cost& cost) const {
@@ -135,7 +135,7 @@ class SearchTest : public ::testing::Test {
   }
 
   SearchInput input_;
-  SearchSpace space_;
+  SearchSpace space_{Problem::of(Gemm::row_major(96, 128, 160)).value(), {}, {}, {}};
 };
 
 TEST_F(SearchTest, ComparesWhatWasTimedOnASlowerMachine) {
@@ -167,7 +167,7 @@ TEST_F(SearchTest, FindsNearlyTheBestThoughTheModelIsWrong) {
 // The model alone would fill it with stream_d.
 TEST_F(SearchTest, TheFirstGroupHasBothValuesOfFlags) {
   input_.device.compute_units = 1;
-  space_ = space_for(Gemm::row_major(843, 369, 8), input_.device).value();
+  space_ = space_for(Problem::of(Gemm::row_major(843, 369, 8)).value(), input_.device).value();
   std::set<bool> streams, rows;
   for (const Config& config : Proposer(space_, 1).next(8, 0))
     if (const auto* packed = std::get_if<HostPacked>(&config)) {
@@ -198,7 +198,7 @@ TEST_F(SearchTest, TriesEveryFamilyAndExploresBeyondTheModel) {
 
 TEST_F(SearchTest, MeasuresOnlyLegalConfigsAndEachOnce) {
   input_.gemm = Gemm::row_major(37, 41, 43);
-  space_ = space_for(input_.gemm, input_.device).value();
+  space_ = space_for(Problem::of(input_.gemm).value(), input_.device).value();
   const std::set<Config> legal(space_.legal.begin(), space_.legal.end());
   FakeBench bench(surface(space_, 1.5, 1), 300);
   ASSERT_TRUE(search(input_, bench));
@@ -211,7 +211,7 @@ TEST_F(SearchTest, ASmallSpaceIsSearchedWhole) {
   input_.device = cpu_caps_named("portable").value();
   input_.device.compute_units = 1;
   input_.gemm = Gemm::row_major(1, 1, 1);
-  space_ = space_for(input_.gemm, input_.device).value();
+  space_ = space_for(Problem::of(input_.gemm).value(), input_.device).value();
   const Cost cost = surface(space_, 3, 1);
   FakeBench bench(cost, 1 << 30);
   const SearchResult result = search(input_, bench).value();

@@ -31,7 +31,7 @@ TEST(ServesSizes, AnUntunedSizeRunsTheCodeOfATunedOne) {
                                 {515, 70, 64}}) {
     const Gemm gemm = Gemm::row_major(m, n, k);
     // An unpacked B is not for every n where vectors have no masks.
-    if (!broken_rule(canonicalise(gemm), kiln->impl().key_of(gemm, 1).device,
+    if (!broken_rule(Problem::of(gemm).value(), kiln->impl().key_of(gemm, 1).device,
                      parse_config(tuned->config).value())
              .empty())
       continue;
@@ -54,8 +54,8 @@ TEST(ServesSizes, ACodeThatIsWrongForOtherSizesServesNone) {
   auto& impl = kiln->impl();
   const BestKey key = impl.key_of(gemm, 1);
   const Config config = HostPacked{.mr = 6, .nv = 4, .kc = 64, .mc = 96, .nc = 128};
-  ASSERT_EQ(broken_rule(canonicalise(gemm), key.device, config), "");
-  auto source = render(gemm, key.device, config);
+  ASSERT_EQ(broken_rule(Problem::of(gemm).value(), key.device, config), "");
+  auto source = render(Problem::of(gemm).value(), key.device, config);
   ASSERT_TRUE(source);
   const std::string last_row = "rows == kMr && columns == kNr";
   const auto at = source->text.find(last_row);

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "cache/keys.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/problem.h"
 
 namespace kiln::spelling_test {
 
@@ -20,9 +20,9 @@ Gemm aligned(Gemm gemm) {
 void expect_same(const char* given, const char* joined) {
   const Gemm x = gemm(given), y = gemm(joined);
   EXPECT_EQ(key_text(normalised(x)), key_text(normalised(y))) << given;
-  EXPECT_EQ(canonicalise(x).gemm, canonicalise(y).gemm) << given;
-  EXPECT_EQ(canonicalise(x).a_k_major, canonicalise(y).a_k_major) << given;
-  EXPECT_EQ(canonicalise(x).b_k_major, canonicalise(y).b_k_major) << given;
+  EXPECT_EQ(Problem::of(x).value().gemm, Problem::of(y).value().gemm) << given;
+  EXPECT_EQ(Problem::of(x).value().a_k_major, Problem::of(y).value().a_k_major) << given;
+  EXPECT_EQ(Problem::of(x).value().b_k_major, Problem::of(y).value().b_k_major) << given;
   EXPECT_EQ(with_alignment_of_pitches(aligned(x)).alignment,
             with_alignment_of_pitches(aligned(y)).alignment)
       << given;

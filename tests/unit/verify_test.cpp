@@ -395,10 +395,10 @@ TEST(RaggedNeighbours, OfAColumnAreColumns) {
   for (const char* line : {"bf16 N T 65 1 257 epilogue=bias_col", "bf16 N N 65 1 257",
                            "int8 N T 65 1 257 out=bf16 scale=line:tensor"}) {
     const Gemm g = parse_gemm(line).value();
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     ASSERT_TRUE(problem.swapped) << line;
     for (const Gemm& r : ragged_neighbours(g)) {
-      const Canonical near = canonicalise(r);
+      const Problem near = Problem::of(r).value();
       EXPECT_EQ(near.swapped, problem.swapped) << text(r);
       EXPECT_EQ(near.gemm.epilogue, problem.gemm.epilogue) << text(r);
       EXPECT_EQ(near.gemm.scale_a, problem.gemm.scale_a) << text(r);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/plan.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/problem.h"
 #include "generator/space/space.h"
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
@@ -292,7 +292,7 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
 
 TEST(Weights, TheReferenceKernelComputesThemAll) {
   for (const Gemm& g : problems()) {
-    const Canonical problem = canonicalise(g);
+    const Problem problem = Problem::of(g).value();
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       const KilnArgs args = make_args(problem, operands);
       for (int t = 0; t < 2; ++t) run_reference(problem, args, nullptr, t, 2);
@@ -312,7 +312,7 @@ TEST(Weights, TheVerifierMissesNoWrongScaleOrZeroPoint) {
                            .transpose_b()
                            .with_weights(mx ? fp4_e2m1 : u4, group, mx ? fp32 : bf16, zero);
         if (!present(g, which) || !validate(g)) continue;
-        const Canonical problem = canonicalise(g);
+        const Problem problem = Problem::of(g).value();
         const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
           KilnArgs args = make_args(problem, operands);
           const auto* from = static_cast<const std::byte*>(pointer(operands, which));
@@ -365,8 +365,9 @@ TEST(Weights, NeighboursOfProblemsAreProblems) {
 
 TEST(Weights, GpusWithoutAFamilyRefuseThemByName) {
   for (const char* device : {"sm_75", "gfx942"}) {
-    const auto space = space_for(parse_gemm("bf16_int4 N T 64 128 256 group=128 align=16").value(),
-                                 caps_named(device).value(), Determinism::run_to_run);
+    const auto space = space_for(
+        Problem::of(parse_gemm("bf16_int4 N T 64 128 256 group=128 align=16").value()).value(),
+        caps_named(device).value(), Determinism::run_to_run);
     ASSERT_FALSE(space) << device;
     EXPECT_EQ(space.error().code, ErrorCode::unsupported);
   }

@@ -75,7 +75,7 @@ TEST_F(WorkerCageTest, TheAnswerSaysThatItIsCaged) {
 
 TEST_F(WorkerCageTest, HoldsThreadsThatRunKernels) {
   input_.device = detect_cpu(2).value();
-  const SearchSpace space = space_for(input_.gemm, input_.device).value();
+  const SearchSpace space = space_for(Problem::of(input_.gemm).value(), input_.device).value();
   configs_.assign(space.legal.begin(), space.legal.begin() + 2);
   const Measured row = screen_fault("");
   EXPECT_TRUE(row.ok()) << row.failure().detail;

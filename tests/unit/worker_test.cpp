@@ -202,7 +202,8 @@ class CutOffTest : public WorkerTest {
     input_.time = time_.budget;
     plant(configs_[1], kEndless);
     for (std::size_t i = 0; i < 2; ++i) {
-      const Source source = render(input_.gemm, input_.device, configs_[i]).value();
+      const Source source =
+          render(Problem::of(input_.gemm).value(), input_.device, configs_[i]).value();
       compiled_[source.file_name] = compiler_.compile(source).value();
     }
     input_.stored = [this](const Source& source) -> std::optional<Binary> {

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "engine/plan.h"
-#include "generator/problem/canonical.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/problem.h"
 #include "kiln/kiln.h"
 #include "kiln/numeric.hpp"
 #include "kiln/quantise.hpp"
@@ -78,8 +78,9 @@ TEST(ZeroPointsOfA, LieAsScalesDo) {
   const Gemm without = problem("int8 N T 300 129 260 out=bf16 scale=line");
   EXPECT_EQ(span_bytes(without, Operand::zero_a), 0);
   EXPECT_EQ(span_bytes(without, Operand::column_sums_b), 0);
-  EXPECT_NE(canonicalise(problem("int8 N T 300 1 64 out=bf16 scale=line zero_a=line")).swapped,
-            true)
+  EXPECT_NE(
+      Problem::of(problem("int8 N T 300 1 64 out=bf16 scale=line zero_a=line")).value().swapped,
+      true)
       << "a D of one column stays in rows";
 }
 
@@ -92,7 +93,7 @@ TEST(ZeroPointsOfA, TheReferenceKernelComputesThem) {
         "int8 N T 20 30 70 groups=3 grouped=masked out=bf16 scale=line zero_a=tensor",
         "int8 N T 20 30 70 out=s8 scale=line zero_a=line scale_d=line"}) {
     const Gemm g = problem(line);
-    const Canonical canonical = canonicalise(g);
+    const Problem canonical = Problem::of(g).value();
     const Verdict verdict = verify(g, [&](const Operands& operands) -> Status {
       const KilnArgs args = make_args(canonical, operands);
       for (int t = 0; t < 3; ++t) run_reference(canonical, args, nullptr, t, 3);

@@ -11,14 +11,14 @@ BoundKernel::BoundKernel(HostKernel kernel, const Config& config, const Gemm& ge
                          const DeviceCaps& device)
     : kernel_(std::move(kernel)),
       division_(division_of(config)),
-      problem_(canonicalise(gemm)),
+      problem_(Problem::of(gemm).value()),
       threads_(device.compute_units) {
   if (gemm.b_packed) layout_ = packed_layout(problem_, device);
 }
 
 Status BoundKernel::run(const Operands& operands) { return run(problem_, operands); }
 
-Status BoundKernel::run(const Canonical& problem, const Operands& operands) {
+Status BoundKernel::run(const Problem& problem, const Operands& operands) {
   HostArgs args = make_args(problem, operands, division_);
   if (!layout_) return launch(kernel_, args, threads_);
   return pack_b(*layout_, problem, args.b, threads_).and_then([&](const PackedCopy& packed) {

@@ -22,7 +22,7 @@ class BoundKernel {
   /// One call on plain operands (B not packed). Errors: device (no memory).
   Status run(const Operands& operands);
   /// The same of another problem that this kernel's code covers: other sizes and pitches.
-  Status run(const Canonical& problem, const Operands& operands);
+  Status run(const Problem& problem, const Operands& operands);
 
   /// Calls to be timed; B is packed here, outside of the timing. Valid while this and `sets` live.
   /// Errors: device (no memory).
@@ -31,7 +31,7 @@ class BoundKernel {
  private:
   HostKernel kernel_;
   KilnDivision division_;
-  Canonical problem_;
+  Problem problem_;
   int threads_;
   std::optional<PackedLayout> layout_;  // of problems with a packed B
   std::vector<PackedCopy> packed_sets_;

@@ -21,7 +21,7 @@ Result<GpuCandidate> GpuCandidate::bind(const GpuTools& tools, gpu::SharedModule
                                         const Config& config) {
   // Noise, where the kernel does not rely on zeros: a sum that starts from it is found out.
   constexpr std::uint64_t kNoise = 0x7ffdeadb7fdeadbe;
-  GpuLaunch launch = family_of(config, caps.vendor).launch(canonicalise(gemm), caps, config);
+  GpuLaunch launch = family_of(config, caps.vendor).launch(Problem::of(gemm).value(), caps, config);
   const auto bytes = static_cast<std::size_t>((launch.workspace_bytes + 7) / 8 * 8);
   const auto zeroed = static_cast<std::size_t>((launch.zeroed_bytes + 7) / 8 * 8);
   auto workspace = gpu::DeviceBuffer::make(tools.device(), bytes);

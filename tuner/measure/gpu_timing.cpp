@@ -59,12 +59,12 @@ int gpu_rotation_sets(std::int64_t set_bytes, std::int64_t l2_bytes) {
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 2, kMostSets));
 }
 
-double GpuOperandSets::bytes_needed(const Canonical& problem, std::int64_t l2_bytes) {
+double GpuOperandSets::bytes_needed(const Problem& problem, std::int64_t l2_bytes) {
   const std::int64_t set = std::max<std::int64_t>(1, SetLayout::of(problem.gemm, kAlignment).bytes);
   return static_cast<double>(set) * gpu_rotation_sets(set, l2_bytes);
 }
 
-Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Canonical& problem,
+Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Problem& problem,
                                             std::uint64_t seed) {
   const Gemm& g = problem.gemm;
   const SetLayout layout = SetLayout::of(g, kAlignment);

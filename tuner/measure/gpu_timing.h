@@ -28,9 +28,9 @@ namespace kiln {
 class GpuOperandSets {
  public:
   /// Bytes of the device that `make` takes.
-  static double bytes_needed(const Canonical& problem, std::int64_t l2_bytes);
+  static double bytes_needed(const Problem& problem, std::int64_t l2_bytes);
   /// Errors: device (more than is free; found out before anything is allocated).
-  static Result<GpuOperandSets> make(const GpuTools& tools, const Canonical& problem,
+  static Result<GpuOperandSets> make(const GpuTools& tools, const Problem& problem,
                                      std::uint64_t seed);
   int count() const { return static_cast<int>(sets_.size()); }
   /// alpha = 1, beta = 0, C is D, no workspace.

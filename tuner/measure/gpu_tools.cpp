@@ -54,7 +54,7 @@ struct Types {
   int integers = 0;
 };
 
-Types types_of(const Canonical& problem, const PartOfK& part = {}) {
+Types types_of(const Problem& problem, const PartOfK& part = {}) {
   const Gemm& g = problem.gemm;
   Types t{static_cast<int>(g.a.dtype), static_cast<int>(g.b.dtype),
           static_cast<int>(g.d.dtype), static_cast<int>(dtype_of(g, Operand::bias)),
@@ -193,7 +193,7 @@ Result<std::uint64_t> GpuTools::checksum(const gpu::DeviceBuffer& buffer) const 
   return counted().map([](const Count& c) { return c.wrong; });
 }
 
-Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
+Status GpuTools::products(const Problem& problem, const KilnGpuArgs& args, double* sums,
                           float* magnitudes, const PartOfK& part) const {
   const Gemm& g = problem.gemm;
   KilnGpuArgs product = args;
@@ -204,19 +204,19 @@ Status GpuTools::products(const Canonical& problem, const KilnGpuArgs& args, dou
               product, types_of(problem, part), int{g.accumulator == fp64}, sums, magnitudes);
 }
 
-Result<GpuTools::Count> GpuTools::judge(const Canonical& problem, const KilnGpuArgs& args,
+Result<GpuTools::Count> GpuTools::judge(const Problem& problem, const KilnGpuArgs& args,
                                         const Scaling& scaling, const double* sums,
                                         const float* magnitudes, const void* c) const {
   return compared("check_judge", problem, args, scaling, sums, magnitudes, c);
 }
 
-Result<GpuTools::Count> GpuTools::judge_scales(const Canonical& problem, const KilnGpuArgs& args,
+Result<GpuTools::Count> GpuTools::judge_scales(const Problem& problem, const KilnGpuArgs& args,
                                                const Scaling& scaling, const double* sums,
                                                const float* magnitudes, const void* c) const {
   return compared("check_scales", problem, args, scaling, sums, magnitudes, c);
 }
 
-Result<GpuTools::Between> GpuTools::amax(const Canonical& problem, const KilnGpuArgs& args,
+Result<GpuTools::Between> GpuTools::amax(const Problem& problem, const KilnGpuArgs& args,
                                          const Scaling& scaling, const double* sums,
                                          const float* magnitudes, const void* c) const {
   // Both are maxima, of the bits of numbers that are not negative.
@@ -226,7 +226,7 @@ Result<GpuTools::Between> GpuTools::amax(const Canonical& problem, const KilnGpu
       });
 }
 
-Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& problem,
+Result<GpuTools::Count> GpuTools::compared(const char* entry, const Problem& problem,
                                            const KilnGpuArgs& args, const Scaling& scaling,
                                            const double* sums, const float* magnitudes,
                                            const void* c, std::uint64_t first) const {
@@ -242,7 +242,7 @@ Result<GpuTools::Count> GpuTools::compared(const char* entry, const Canonical& p
   return counted();
 }
 
-Status GpuTools::add_rows(const Canonical& part, const KilnGpuArgs& args, const Scaling& scaling,
+Status GpuTools::add_rows(const Problem& part, const KilnGpuArgs& args, const Scaling& scaling,
                           const double* sums, const float* magnitudes,
                           const AddedRows& added) const {
   return call("check_add_rows", {kBlocks}, args, types_of(part),
@@ -250,7 +250,7 @@ Status GpuTools::add_rows(const Canonical& part, const KilnGpuArgs& args, const 
               added.rows_of_d, added.values, added.errors);
 }
 
-Result<GpuTools::Count> GpuTools::judge_added(const Canonical& problem, const KilnGpuArgs& args,
+Result<GpuTools::Count> GpuTools::judge_added(const Problem& problem, const KilnGpuArgs& args,
                                               const Scaling& scaling, const AddedRows& added,
                                               const void* c) const {
   Status ok = poison(counters_.data(), 8, 0);

@@ -36,24 +36,24 @@ class GpuTools {
   Result<std::uint64_t> checksum(const gpu::DeviceBuffer& buffer) const;
   /// Sums and magnitudes of the whole product, batch × m × n, tight. `k`: where its k lies in the k
   /// that blocks of scales divide.
-  Status products(const Canonical& problem, const KilnGpuArgs& args, double* sums,
-                  float* magnitudes, const PartOfK& part = {}) const;
+  Status products(const Problem& problem, const KilnGpuArgs& args, double* sums, float* magnitudes,
+                  const PartOfK& part = {}) const;
 
   /// How many things are wrong and the least of their indices.
   struct Count {
     std::uint64_t wrong = 0, first = 0;
   };
-  Result<Count> judge(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
+  Result<Count> judge(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c) const;
   /// The same of the scales that follow from D, by their index.
-  Result<Count> judge_scales(const Canonical& problem, const KilnGpuArgs& args,
+  Result<Count> judge_scales(const Problem& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,
                              const void* c) const;
   /// Between which two numbers of fp32 D's largest magnitude lies, or that it is NaN.
   struct Between {
     double least = 0, most = 0;
   };
-  Result<Between> amax(const Canonical& problem, const KilnGpuArgs& args, const Scaling& scaling,
+  Result<Between> amax(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
                        const double* sums, const float* magnitudes, const void* c) const;
   /// Copies the lines of an operand that a list names, one for each row of the product, to behind
   /// one another.
@@ -67,11 +67,11 @@ class GpuTools {
     std::int64_t rows_of_d = 0;
     double *values = nullptr, *errors = nullptr;
   };
-  Status add_rows(const Canonical& part, const KilnGpuArgs& args, const Scaling& scaling,
+  Status add_rows(const Problem& part, const KilnGpuArgs& args, const Scaling& scaling,
                   const double* sums, const float* magnitudes, const AddedRows& added) const;
   /// Compares a D that is the sum of such rows, and of beta · C.
-  Result<Count> judge_added(const Canonical& problem, const KilnGpuArgs& args,
-                            const Scaling& scaling, const AddedRows& added, const void* c) const;
+  Result<Count> judge_added(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
+                            const AddedRows& added, const void* c) const;
   /// Gives the elements of one part of D the pattern back. `index_d`: the list of D's rows, where
   /// they are by index.
   Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
@@ -104,7 +104,7 @@ class GpuTools {
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
   /// Of counters that begin at 0 and `first`.
-  Result<Count> compared(const char* entry, const Canonical& problem, const KilnGpuArgs& args,
+  Result<Count> compared(const char* entry, const Problem& problem, const KilnGpuArgs& args,
                          const Scaling& scaling, const double* sums, const float* magnitudes,
                          const void* c, std::uint64_t first = ~std::uint64_t{0}) const;
   /// Elements of D in a buffer, in bytes.

@@ -12,7 +12,7 @@ Result<VendorLibrary> VendorLibrary::make(const GpuTools& tools, const Gemm& gem
   if (backend.library == nullptr)
     return fail(ErrorCode::unsupported,
                 fmt::format("no vendor library is known for {}", caps.model));
-  auto library = backend.library(tools.device(), canonicalise(gemm), kWorkspaceBytes);
+  auto library = backend.library(tools.device(), Problem::of(gemm).value(), kWorkspaceBytes);
   if (!library) return tl::unexpected(library.error());
   auto workspace = gpu::DeviceBuffer::make(tools.device(), kWorkspaceBytes);
   if (!workspace) return tl::unexpected(workspace.error());

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kSize = 512, kStep = 16;
 
 /// The instruction that the class's best kernels for the problem are built on.
-const DotInstruction* instruction_of(const Canonical& problem, const DeviceCaps& of_class) {
+const DotInstruction* instruction_of(const Problem& problem, const DeviceCaps& of_class) {
   std::vector<Isa> isas = host::isas(of_class);
   isas.insert(isas.begin(), Isa::amx);
   for (const Isa isa : isas)
@@ -51,7 +51,7 @@ std::vector<PackedTile> packed_tiles(Isa isa) {
 }
 
 bool legal(const Gemm& gemm, const DeviceCaps& of_class, const Config& config) {
-  return broken_rule(canonicalise(gemm), of_class, config).empty();
+  return broken_rule(Problem::of(gemm).value(), of_class, config).empty();
 }
 
 /// Blocks near those of the family's fallback.
@@ -159,7 +159,7 @@ std::vector<Gemm> kinds_of_problems() {
 }
 
 bool has_own_instruction(const Gemm& gemm, const DeviceCaps& of_class) {
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   const auto* own = instruction_of(problem, of_class);
   return own != nullptr &&
          std::ranges::none_of(classes_of(of_class), [&](const DeviceCaps& within) {
@@ -171,7 +171,7 @@ std::vector<ClassKernel> class_list(const DeviceCaps& of_class) {
   std::vector<ClassKernel> list;
   for (const Gemm& kind : kinds_of_problems()) {
     if (!has_own_instruction(kind, of_class)) continue;
-    const DotInstruction& row = *instruction_of(canonicalise(kind), of_class);
+    const DotInstruction& row = *instruction_of(Problem::of(kind).value(), of_class);
     Gemm gemm = kind;
     for (const Parallel way : {Parallel::none, Parallel::grid, Parallel::batch}) {
       gemm.batch = way == Parallel::batch ? 2 : 1;

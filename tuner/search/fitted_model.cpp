@@ -230,7 +230,8 @@ double FittedModel::correction(const Kernel& kernel, const std::vector<double>& 
 double FittedModel::first_prediction(const Config& config, const Kernel& kernel, const Gemm& like,
                                      const DeviceCaps& device) const {
   if (kernel.residuals.empty()) return 0;
-  const Canonical problem = canonicalise(with_sizes(like, shapes_[kernel.residuals.front().shape]));
+  const Problem problem =
+      Problem::of(with_sizes(like, shapes_[kernel.residuals.front().shape])).value();
   return broken_rule(problem, device, config).empty() ? predict_ns(problem, device, config) : 0;
 }
 
@@ -295,7 +296,7 @@ FittedModel FittedModel::fit(std::span<const TimedConfig> timed, std::span<const
   Rows rows;
   for (const TimedConfig& one : timed) {
     if (!wanted.contains(one.config) || !(one.ns > 0)) continue;
-    const Canonical problem = canonicalise(one.gemm);
+    const Problem problem = Problem::of(one.gemm).value();
     if (!broken_rule(problem, device, one.config).empty()) continue;
     const double predicted = predict_ns(problem, device, one.config);
     const Sizes sizes = sizes_of(one.gemm);

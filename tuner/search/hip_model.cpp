@@ -179,7 +179,7 @@ void add_instructions(const hip::MfmaSizes& w, const HipMfma& c, const hip::Loop
 }
 
 /// At the clock of the forecast.
-void add_memory(const Canonical& p, const hip::MfmaSizes& w, const HipMfma& c, const DeviceCaps& d,
+void add_memory(const Problem& p, const hip::MfmaSizes& w, const HipMfma& c, const DeviceCaps& d,
                 double stages, HipForecast& f) {
   const std::int64_t at_once = std::int64_t{d.compute_units} * f.resident;
   const auto [each, together] = stage_bytes(w, c, d, at_once);
@@ -194,7 +194,7 @@ void add_memory(const Canonical& p, const hip::MfmaSizes& w, const HipMfma& c, c
                    double(p.gemm.m) * p.gemm.n * p.gemm.batch * size_of(p.gemm.d.dtype);
 }
 
-Result<HipForecast> of_mfma(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
+Result<HipForecast> of_mfma(const Problem& p, const DeviceCaps& d, const HipMfma& c,
                             const hip::CodeObject& code,
                             const std::vector<hip::LoopCounts>& loops) {
   const hip::MfmaSizes w = hip::mfma_sizes(p, d, c);
@@ -238,8 +238,8 @@ Result<HipForecast> of_mfma(const Canonical& p, const DeviceCaps& d, const HipMf
 
 }  // namespace
 
-Result<HipForecast> forecast(const Canonical& problem, const DeviceCaps& device,
-                             const Config& config, const hip::CodeObject& code,
+Result<HipForecast> forecast(const Problem& problem, const DeviceCaps& device, const Config& config,
+                             const hip::CodeObject& code,
                              const std::vector<hip::LoopCounts>& loops) {
   if (code.kernels.empty()) return fail(ErrorCode::unsupported, "no kernel in the binary");
   if (const auto* mfma = std::get_if<HipMfma>(&config))

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 #include "generator/space/config.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/isa_counts.h"
@@ -35,8 +35,8 @@ struct HipForecast {
 };
 
 /// Errors: unsupported, with the reason: registers spilled, not even one block fits, no main loop.
-Result<HipForecast> forecast(const Canonical& problem, const DeviceCaps& device,
-                             const Config& config, const hip::CodeObject& code,
+Result<HipForecast> forecast(const Problem& problem, const DeviceCaps& device, const Config& config,
+                             const hip::CodeObject& code,
                              const std::vector<hip::LoopCounts>& loops);
 
 }  // namespace kiln

@@ -56,8 +56,8 @@ std::vector<Ranked> chosen(const SearchSpace& space, int count) {
   return out;
 }
 
-void examine(const Gemm& gemm, const SearchSpace& space, Compiler& compiler, Ranked& one) {
-  auto source = render(gemm, space.device, one.config);
+void examine(const SearchSpace& space, Compiler& compiler, Ranked& one) {
+  auto source = render(space.problem, space.device, one.config);
   if (!source) {
     one.forecast = tl::unexpected(source.error());
     return;
@@ -89,7 +89,7 @@ Result<std::vector<Ranked>> rank_offline(const Gemm& gemm, const DeviceCaps& dev
   if (device.vendor != Vendor::amd)
     return fail(ErrorCode::unsupported,
                 device.arch + ": kernels are ranked without a device for AMD targets only");
-  const auto space = space_for(gemm, device);
+  const auto space = space_for(Problem::of(gemm).value(), device);
   if (!space) return tl::unexpected(space.error());
   std::vector<Ranked> all = chosen(*space, options.candidates);
   const std::int64_t begin = now_ns();
@@ -100,7 +100,7 @@ Result<std::vector<Ranked>> rank_offline(const Gemm& gemm, const DeviceCaps& dev
     for (std::size_t i; (i = next++) < all.size();) {
       const bool late = double(now_ns() - begin) * 1e-9 > options.budget_seconds && i > 0;
       if (late || (options.cancelled && options.cancelled())) return;
-      examine(gemm, *space, compiler, all[i]);
+      examine(*space, compiler, all[i]);
       const std::lock_guard lock(reporting);
       if (options.progress) options.progress(++done, static_cast<int>(all.size()));
     }
@@ -122,7 +122,7 @@ Verdict prove_emulated(const Gemm& gemm, const DeviceCaps& device, const Config&
   };
   const auto small = small_problem_for(gemm, device, config, kMostWork);
   if (!small) return unknown("no small problem is the same code");
-  const auto source = render_emulated(*small, device, config);
+  const auto source = render_emulated(Problem::of(*small).value(), device, config);
   if (!source) return unknown(source.error().message);
   const auto compiler = host_compiler();
   const auto binary =

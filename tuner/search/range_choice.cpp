@@ -190,19 +190,24 @@ std::vector<std::int64_t> searched_sizes(const GemmRange& range, bool on_host) {
   return {sizes.begin(), sizes.end()};
 }
 
+Problem RangeModel::problem_at(std::int64_t size) const {
+  return Problem::of(range_.at(size)).value();
+}
+
 bool RangeModel::allows(const RangeKernel& kernel, std::int64_t size) const {
-  return broken_rule(canonicalise(range_.at(size)), device_, kernel.config).empty();
+  return broken_rule(problem_at(size), device_, kernel.config).empty();
 }
 
 double RangeModel::predicted_ns(const RangeKernel& kernel, std::int64_t size) const {
-  return predict_ns(canonicalise(range_.at(size)), device_, kernel.config);
+  return predict_ns(problem_at(size), device_, kernel.config);
 }
 
 bool RangeModel::serves(const RangeKernel& kernel, std::int64_t size) const {
-  return allows(kernel, size) &&
-         code_class(canonicalise(range_.at(size)), device_, kernel.config) == kernel.code &&
+  const Problem problem = problem_at(size);
+  return broken_rule(problem, device_, kernel.config).empty() &&
+         code_class(problem, device_, kernel.config) == kernel.code &&
          (determinism_ != Determinism::batch_invariant ||
-          AllowedSummation(range_.at(size), device_, determinism_).allows(kernel.config));
+          AllowedSummation(problem, device_, determinism_).allows(kernel.config));
 }
 
 double RangeModel::expected_ns(const RangeKernel& kernel, std::int64_t size) const {
@@ -210,7 +215,7 @@ double RangeModel::expected_ns(const RangeKernel& kernel, std::int64_t size) con
 }
 
 void RangeModel::add(const Config& config, std::int64_t size, double ns) {
-  const Canonical problem = canonicalise(range_.at(size));
+  const Problem problem = problem_at(size);
   if (!broken_rule(problem, device_, config).empty()) return;
   const auto known = [&](const Config& asked, const CodeClass& code) {
     return std::ranges::find_if(kernels, [&](const RangeKernel& kernel) {
@@ -234,7 +239,7 @@ void RangeModel::add(const Config& config, std::int64_t size, double ns) {
 }
 
 std::int64_t RangeModel::tile_length(const RangeKernel& kernel, std::int64_t size) const {
-  const Canonical problem = canonicalise(range_.at(size));
+  const Problem problem = problem_at(size);
   const Family& family = family_of(kernel.config, device_.vendor);
   if (family.tile == nullptr || !broken_rule(problem, device_, kernel.config).empty()) return 0;
   const Tile tile = family.tile(problem, device_, kernel.config);
@@ -306,7 +311,7 @@ std::vector<std::size_t> RangeModel::promising(std::int64_t size) const {
 
 std::vector<Config> RangeModel::fresh(std::int64_t size, std::uint64_t seed, int codes,
                                       int more) const {
-  const auto space = space_for(range_.at(size), device_, determinism_);
+  const auto space = space_for(problem_at(size), device_, determinism_);
   if (!space) return {};
   Proposer proposer(*space, seed);
   std::map<std::vector<std::int64_t>, int> of_tile;

@@ -39,6 +39,7 @@ class RangeModel {
 
   std::vector<RangeKernel> kernels;
 
+  Problem problem_at(std::int64_t size) const;
   /// Whether a kernel's rules allow a size, and what the analytic model says of it there.
   bool allows(const RangeKernel& kernel, std::int64_t size) const;
   double predicted_ns(const RangeKernel& kernel, std::int64_t size) const;

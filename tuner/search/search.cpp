@@ -34,7 +34,7 @@ class Search {
       : input_(input),
         bench_(bench),
         space_(std::move(space)),
-        order_(input.gemm, input.device, input.determinism),
+        order_(space_.problem, input.device, input.determinism),
         proposer_(space_, input.options.seed),
         time_(input.time ? input.time : std::make_shared<Budget>(input.options.budget.count())) {
     result_.enumerated = static_cast<std::int64_t>(space_.legal.size());
@@ -404,7 +404,7 @@ Result<SearchResult> search(const SearchInput& input, Bench& bench) {
   if (input.options.budget.count() <= 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("budget = {} s: must be positive", input.options.budget.count()));
-  return space_for(input.gemm, input.device, input.determinism)
+  return space_for(Problem::of(input.gemm).value(), input.device, input.determinism)
       .and_then([&](SearchSpace space) -> Result<SearchResult> {
         if (input.allowed)
           std::erase_if(space.legal, [&](const Config& c) { return !input.allowed(c); });

@@ -32,10 +32,10 @@ class Envelope {
         device_(device),
         config_(config),
         most_work_(most_work),
-        own_(code_class(canonicalise(gemm), device, config)) {
+        own_(code_class(Problem::of(gemm).value(), device, config)) {
     Gemm single = gemm;
     single.batch = 1;
-    if (!broken_rule(canonicalise(single), device, config).empty()) least_batch_ = 2;
+    if (!broken_rule(Problem::of(single).value(), device, config).empty()) least_batch_ = 2;
   }
 
   /// The problem of these sizes, or the nearest that is the same code.
@@ -64,10 +64,9 @@ class Envelope {
     one.batch = std::max(batch, least_batch_);
     loosen_pitches(one, gemm_, extra);
     if (one.flops() / 2 > most_work_) return true;
-    if (!validate(one)) return false;
-    const Canonical problem = canonicalise(one);
-    if (!broken_rule(problem, device_, config_).empty()) return false;
-    if (code_class(problem, device_, config_) != own_) return false;
+    const auto problem = Problem::of(one);
+    if (!problem || !broken_rule(*problem, device_, config_).empty()) return false;
+    if (code_class(*problem, device_, config_) != own_) return false;
     if (seen_.insert(one).second) problems_.push_back(one);
     return true;
   }
@@ -151,7 +150,7 @@ void vary_epilogues(std::vector<Gemm>& problems) {
 std::optional<Tile> tile_of(const Gemm& gemm, const DeviceCaps& device, const Config& config) {
   const Family& family = family_of(config, device.vendor);
   if (family.tile == nullptr) return std::nullopt;
-  return family.tile(canonicalise(gemm), device, config);
+  return family.tile(Problem::of(gemm).value(), device, config);
 }
 
 }  // namespace

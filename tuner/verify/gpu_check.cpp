@@ -34,7 +34,7 @@ Failure failure_of(const Error& error) { return {Failure::Kind::resources, error
 
 struct GpuChecker::Impl {
   std::shared_ptr<const GpuTools> tools;
-  Canonical problem;
+  Problem problem;
   Gemm asked;  // as the caller spelt it, for messages
   std::uint64_t seed = 1;
   std::vector<GpuInputs> sets = {};
@@ -76,8 +76,8 @@ struct GpuChecker::Impl {
   }
 
   /// The problem, whose operands are not exchanged.
-  Canonical as_it_is() const {
-    Canonical same = problem;
+  Problem as_it_is() const {
+    Problem same = problem;
     same.swapped = false;
     return same;
   }
@@ -375,12 +375,14 @@ double GpuChecker::bytes_needed(const Gemm& gemm) {
 
 Result<GpuChecker> GpuChecker::make(std::shared_ptr<const GpuTools> tools, const Gemm& gemm,
                                     std::uint64_t seed) {
-  if (Status ok = validate(gemm); !ok) return tl::unexpected(ok.error());
+  auto problem = Problem::of(gemm);
+  if (!problem) return tl::unexpected(problem.error());
   if (Status room = tools->room_for(bytes_needed(gemm),
                                     fmt::format("operands and reference of '{}'", text(gemm)));
       !room)
     return tl::unexpected(room.error());
-  return GpuChecker(std::make_unique<Impl>(Impl{std::move(tools), canonicalise(gemm), gemm, seed}));
+  return GpuChecker(
+      std::make_unique<Impl>(Impl{std::move(tools), std::move(*problem), gemm, seed}));
 }
 
 Verdict GpuChecker::check(const RunOnGpu& run) {

@@ -52,7 +52,7 @@ std::size_t buffer_bytes(const Gemm& gemm, Operand which) {
   return whole_words(span_bytes(gemm, which));
 }
 
-Result<GpuInputs> GpuInputs::make(const GpuTools& tools, const Canonical& problem,
+Result<GpuInputs> GpuInputs::make(const GpuTools& tools, const Problem& problem,
                                   GpuContents contents, std::uint64_t seed) {
   GpuInputs made(tools, problem, contents, seed * 4 + static_cast<std::uint64_t>(contents));
   Status ok = made.allocate();

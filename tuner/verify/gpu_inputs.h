@@ -28,7 +28,7 @@ std::size_t buffer_bytes(const Gemm& gemm, Operand which);
 
 /// One part of a run, as a problem without groups.
 struct PartOfRun {
-  Canonical problem;
+  Problem problem;
   std::int64_t group = 0;
   KilnGpuArgs args;
   const void* c = nullptr;  // what was given, which D may have taken the place of
@@ -40,8 +40,8 @@ struct PartOfRun {
 class GpuInputs {
  public:
   /// `problem` and `tools` outlive it. Errors: device.
-  static Result<GpuInputs> make(const GpuTools& tools, const Canonical& problem,
-                                GpuContents contents, std::uint64_t seed);
+  static Result<GpuInputs> make(const GpuTools& tools, const Problem& problem, GpuContents contents,
+                                std::uint64_t seed);
 
   GpuContents contents() const { return contents_; }
   bool exact() const { return contents_ == GpuContents::exact; }
@@ -62,8 +62,7 @@ class GpuInputs {
   Result<bool> unchanged() const;
 
  private:
-  GpuInputs(const GpuTools& tools, const Canonical& problem, GpuContents contents,
-            std::uint64_t seed)
+  GpuInputs(const GpuTools& tools, const Problem& problem, GpuContents contents, std::uint64_t seed)
       : tools_(&tools), problem_(&problem), contents_(contents), seed_(seed) {}
   const Gemm& gemm() const { return problem_->gemm; }
   Data data() const { return exact() ? Data::exact : Data::uniform; }
@@ -80,7 +79,7 @@ class GpuInputs {
   Result<std::uint64_t> checksum() const;
 
   const GpuTools* tools_;
-  const Canonical* problem_;
+  const Problem* problem_;
   GpuContents contents_;
   std::uint64_t seed_;
   std::array<gpu::DeviceBuffer, kOperandCount> inputs_;

@@ -31,7 +31,7 @@ std::int64_t cut(std::int64_t size, std::int64_t most, std::int64_t step) {
 
 std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                       const Config& config, double most_work) {
-  const CodeClass own = code_class(canonicalise(gemm), device, config);
+  const CodeClass own = code_class(Problem::of(gemm).value(), device, config);
   // More than one tile of the largest, and several stages.
   constexpr std::int64_t kRows = 330;
   constexpr std::int64_t kDepths[] = {160, 320, 640, 1280, 2560, 5120};
@@ -39,10 +39,10 @@ std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device
   Gemm small = gemm;
   small.batch = std::min<std::int64_t>(gemm.batch, 2);
   const auto fits = [&] {
-    if (small.flops() / 2 > most_work || !validate(small)) return false;
-    const Canonical problem = canonicalise(small);
-    return broken_rule(problem, device, config).empty() &&
-           code_class(problem, device, config) == own;
+    if (small.flops() / 2 > most_work) return false;
+    const auto problem = Problem::of(small);
+    return problem && broken_rule(*problem, device, config).empty() &&
+           code_class(*problem, device, config) == own;
   };
   for (const std::int64_t depth : kDepths)
     for (const std::int64_t step_k : kSteps)
@@ -57,14 +57,13 @@ std::optional<Gemm> small_problem_for(const Gemm& gemm, const DeviceCaps& device
 
 std::optional<Gemm> ragged_problem_for(const Gemm& gemm, const DeviceCaps& device,
                                        const Config& config) {
-  const CodeClass own = code_class(canonicalise(gemm), device, config);
+  const CodeClass own = code_class(Problem::of(gemm).value(), device, config);
   for (const Gemm& base : ragged_neighbours(gemm)) {
     for (std::int64_t i = 0; i < kSizesTried && 2 * i < std::max(base.m, base.n); ++i) {
       const Gemm neighbour = shrunk(base, 2 * i);
-      if (!validate(neighbour)) continue;
-      const Canonical problem = canonicalise(neighbour);
-      if (!broken_rule(problem, device, config).empty()) continue;
-      if (code_class(problem, device, config) == own) return neighbour;
+      const auto problem = Problem::of(neighbour);
+      if (!problem || !broken_rule(*problem, device, config).empty()) continue;
+      if (code_class(*problem, device, config) == own) return neighbour;
     }
   }
   return std::nullopt;

@@ -376,7 +376,7 @@ void store_codes(const Gemm& gemm, const Operands& in, std::int64_t batch, std::
 }  // namespace
 
 Status reference_gemm(const Gemm& gemm, const Operands& in) {
-  if (Status status = validate(gemm); !status) return status;
+  if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   const bool empty = gemm.m == 0 || gemm.n == 0;
   for (const Operand which : kOperands) {
     const bool of_rows = which == Operand::scale_d && gemm.scale_d == Scale::line;

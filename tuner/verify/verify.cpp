@@ -249,7 +249,7 @@ double Verifier::bytes_needed(const Gemm& gemm) {
 }
 
 Result<Verifier> Verifier::make(const Gemm& gemm, const VerifyOptions& options) {
-  if (Status status = validate(gemm); !status) return tl::unexpected(status.error());
+  if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   if (options.ask_for_room)
     if (Status room = room_for(bytes_needed(gemm), available_memory(),
                                fmt::format("operands and reference of '{}'", text(gemm)));

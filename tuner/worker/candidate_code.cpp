@@ -72,7 +72,7 @@ bool CandidateCode::wait(const Told& told, const Enough& enough,
 }
 
 void CandidateCode::compile_one(const Config& config, Slot& out, const std::stop_token& stop) {
-  auto source = render(gemm_, device_, config);
+  auto source = render(Problem::of(gemm_).value(), device_, config);
   if (!source) {
     out.failure = Failure{Failure::Kind::compile, source.error().message};
     return;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 #include "runtime/backend.h"
 #include "runtime/env.h"
 #include "runtime/memory.h"
@@ -58,7 +58,7 @@ Status room_to_tune(const Gemm& gemm, const DeviceCaps& device) {
     return room_for(OperandSets::bytes_needed(gemm, device) + Verifier::bytes_needed(gemm),
                     available_memory(), what);
   if (device.gpu.memory_bytes == 0) return {};
-  return room_for(GpuOperandSets::bytes_needed(canonicalise(gemm), device.l2_bytes) +
+  return room_for(GpuOperandSets::bytes_needed(Problem::of(gemm).value(), device.l2_bytes) +
                       GpuChecker::bytes_needed(gemm),
                   device.gpu.memory_bytes, what);
 }

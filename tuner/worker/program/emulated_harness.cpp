@@ -13,7 +13,7 @@ CodeOn emulated_code(std::span<const std::byte> image, const HarnessInput& input
                      const Config& config) {
   return [image = std::vector(image.begin(), image.end()), device = input.device, config,
           seed = input.options.seed](const Gemm& on) -> Result<RunKernel> {
-    const Canonical problem = canonicalise(on);
+    const Problem problem = Problem::of(on).value();
     auto loaded = EmulatedKernel::load(
         image, family_of(config, device.vendor).launch(problem, device, config), device);
     if (!loaded) return tl::unexpected(loaded.error());

@@ -101,7 +101,8 @@ class GpuHarness final : public Harness {
     if (!checker) return tl::unexpected(checker.error());
     auto problem = std::make_unique<GpuProblem>(GpuProblem{input, tools_, std::move(*checker)});
     if (input.timed) {
-      auto sets = GpuOperandSets::make(*tools_, canonicalise(input.gemm), input.options.seed);
+      auto sets =
+          GpuOperandSets::make(*tools_, Problem::of(input.gemm).value(), input.options.seed);
       if (!sets) return tl::unexpected(sets.error());
       problem->sets.emplace(std::move(*sets));
     }

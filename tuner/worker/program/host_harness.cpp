@@ -84,7 +84,7 @@ class HostCandidate final : public Candidate {
  private:
   CodeOn code() {
     return [this](const Gemm& on) -> Result<RunKernel> {
-      return [this, problem = canonicalise(on)](const Operands& operands) {
+      return [this, problem = Problem::of(on).value()](const Operands& operands) {
         return kernel_.run(problem, operands);
       };
     };

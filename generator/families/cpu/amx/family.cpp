@@ -31,7 +31,7 @@ struct AmxSizes {
 };
 
 /// The instruction that multiplies the operands, or their parts; null where there is none.
-const DotInstruction* instruction_of(const Canonical& p, const DeviceCaps& d, bool thirds) {
+const DotInstruction* instruction_of(const Problem& p, const DeviceCaps& d, bool thirds) {
   if (!thirds) return instruction(Isa::amx, p, d);
   return p.gemm.numerics == Numerics::tensor ? dot_instruction(Isa::amx, d.cpu, bf16, bf16)
                                              : nullptr;
@@ -41,13 +41,13 @@ const DotInstruction* instruction_of(const Canonical& p, const DeviceCaps& d, bo
 int products(const HostAmx& c) { return c.thirds ? 6 : 1; }
 int parts(const HostAmx& c) { return c.thirds ? 3 : 1; }
 
-AmxSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
+AmxSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostAmx& c) {
   const auto& row = *instruction_of(p, d, c.thirds);
   return {row, kTile * row.group};
 }
 
 /// Whether tiles that overlap may stream D: each row of one is some whole lines.
-bool streams_rows(const Canonical& p, const HostAmx& c) {
+bool streams_rows(const Problem& p, const HostAmx& c) {
   const int bytes = size_of(p.gemm.d.dtype);
   return c.overlap && c.kc >= p.gemm.k && !gated(p.gemm) && bytes > 1 &&
          c.nt * kTile * bytes % 64 == 0;
@@ -57,7 +57,7 @@ bool streams_rows(const Canonical& p, const HostAmx& c) {
 struct TileBytes {
   double left, right;
 };
-TileBytes tile_bytes(const Canonical& p, const HostAmx& c) {
+TileBytes tile_bytes(const Problem& p, const HostAmx& c) {
   const double k = double(std::min<std::int64_t>(c.kc, p.gemm.k)) * parts(c) *
                    (c.thirds ? size_of(bf16) : size_of(p.gemm.a.dtype));
   return {c.mt * kTile * k, c.nt * kTile * k};
@@ -65,7 +65,7 @@ TileBytes tile_bytes(const Canonical& p, const HostAmx& c) {
 
 /// Whether the right operand's tiles would push the left one's out of L1, and are too many to be
 /// found there again themselves.
-bool right_streams(const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
+bool right_streams(const Problem& p, const DeviceCaps& d, const HostAmx& c) {
   const TileBytes read = tile_bytes(p, c);
   const std::int64_t columns = c.swap ? p.gemm.m : p.gemm.n;
   return read.left + read.right > 0.5 * d.l1_bytes &&
@@ -74,56 +74,56 @@ bool right_streams(const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
 
 constexpr FirstRule<HostAmx> kFirst[] = {
     {"isa has an instruction of this family for the types",
-     [](const Canonical& p, const DeviceCaps& d, const HostAmx& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostAmx& c) {
        return c.isa == Isa::amx && instruction_of(p, d, c.thirds) != nullptr;
      }}};
 
 constexpr Rule<HostAmx, AmxSizes> kRules[] = {
     {"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
-     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return c.mt >= 1 && c.nt >= 1 && c.mt * c.nt + c.mt + c.nt <= kTileCount;
      }},
     {"kc is a multiple of a tile's k, nc of 16*nt",
-     [](const Canonical&, const DeviceCaps&, const HostAmx& c, const AmxSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostAmx& c, const AmxSizes& w) {
        return c.kc >= w.step && c.kc % w.step == 0 && c.nc >= c.nt * kTile &&
               c.nc % (c.nt * kTile) == 0;
      }},
-    {"mc is a multiple of 16*mt", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
+    {"mc is a multiple of 16*mt", [](const Problem&, const DeviceCaps&, const HostAmx& c,
                                      const AmxSizes&) { return c.mc % (c.mt * kTile) == 0; }},
     {"stream_d=1 needs mc > 0, or overlap=1, all of k in kc, no gate and whole lines of D in 16*nt "
      "columns; swap=0, no parallel=k",
-     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return !c.stream_d ||
               ((c.mc > 0 || streams_rows(p, c)) && !c.swap && c.parallel != Parallel::k);
      }},
-    {"overlap=1 needs mc = 0", [](const Canonical&, const DeviceCaps&, const HostAmx& c,
+    {"overlap=1 needs mc = 0", [](const Problem&, const DeviceCaps&, const HostAmx& c,
                                   const AmxSizes&) { return !c.overlap || c.mc == 0; }},
     {"long_runs=1 needs thirds=0 and a right operand to pack whose k is not adjacent",
-     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return !c.long_runs ||
               (!c.thirds && !p.gemm.b_packed && !(c.swap ? p.a_k_major : p.b_k_major));
      }},
     {"packed weights need swap=0, no parallel=k, and an AVX-512 instruction of the same units",
-     [](const Canonical& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
+     [](const Problem& p, const DeviceCaps& d, const HostAmx& c, const AmxSizes& w) {
        if (!p.gemm.b_packed) return true;
        const PackedLayout given = packed_layout(p, d);
        return !c.swap && c.parallel != Parallel::k && given.lanes == kTile && given.step == kTile &&
               given.group == w.row.group;
      }},
     {"copy_left=1 needs a k-major left operand, thirds=0 and mc=0: those always copy it",
-     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return !c.copy_left || (!c.thirds && c.mc == 0 && (c.swap ? p.b_k_major : p.a_k_major));
      }},
     {"thirds=1 needs a B that is not packed",
-     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return !c.thirds || !p.gemm.b_packed;
      }},
     {"parallel=batch needs 2 or more products",
-     [](const Canonical& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmx& c, const AmxSizes&) {
        return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }}};
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const bool thirds = p.gemm.numerics == Numerics::tensor;
   const auto* row = instruction_of(p, d, thirds);
@@ -212,8 +212,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
-                      const AmxSizes& w) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const auto& row = w.row;
   const Gemm& g = p.gemm;
   Parameters out;
@@ -264,7 +263,7 @@ struct Share {
   double left, right, k, batch;
 };
 
-Share share_of(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
+Share share_of(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   double m = double(g.m), n = double(g.n), k = double(g.k), batch = double(g.batch);
@@ -281,13 +280,13 @@ Share share_of(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
 }
 
 /// Bytes a nanosecond at which the caller's matrices come.
-double found(const Canonical& p, const DeviceCaps& d, const host::Rates& rate) {
+double found(const Problem& p, const DeviceCaps& d, const host::Rates& rate) {
   const double touched = double(p.gemm.batch) * host::touched_bytes(p.gemm);
   return host::stays_in_cache(d, touched) ? rate.l2 : rate.dram;
 }
 
 /// One product of a share, of which neither operand's copy outlives its block.
-double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
+double predict_strips(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
                       const Share& s) {
   const auto rate = host::rates(d, Isa::amx);
   const Gemm& g = p.gemm;
@@ -339,7 +338,7 @@ double predict_strips(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
 
 /// The same with mc. Cycles were measured on a Xeon (Sapphire Rapids) with dense data:
 /// docs/performance-log.md, 2026-11-25.
-double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
+double predict_blocks(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
                       const Share& s) {
   const auto rate = host::rates(d, Isa::amx);
   const Gemm& g = p.gemm;
@@ -377,7 +376,7 @@ double predict_blocks(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
   return time + (h.stream_d ? 1.5 : 3) * d_bytes / found(p, d, rate);
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const Share s = share_of(p, d, h, w);
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   double shared = threads > 1 ? 2000 : 0;
@@ -387,7 +386,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmx& h, const 
          shared + 60;
 }
 
-Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
+Tile tile(const Problem& p, const HostAmx& h, const AmxSizes&) {
   const int height = h.mt * kTile, width = h.nt * kTile;
   return host::tile_of(
       p, h.swap ? Tile{width, height, h.kc, h.nc, h.mc} : Tile{height, width, h.kc, h.mc, h.nc});
@@ -396,8 +395,7 @@ Tile tile(const Canonical& p, const HostAmx& h, const AmxSizes&) {
 /// Every instruction adds a tile's k to the accumulators; blocks of k as in host_packed, but that
 /// with mc the accumulators wait between them as they are. Which operand is the left one changes no
 /// product, but the order of those of thirds.
-std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
-                      const AmxSizes& w) {
+std::string summation(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const std::string blocks = h.mc == 0 && h.kc < p.gemm.k ? fmt::format(" kc={}", h.kc) : "";
   const std::string chain =
       host::chain(w.row) +
@@ -407,7 +405,7 @@ std::string summation(const Canonical& p, const DeviceCaps& d, const HostAmx& h,
 }
 
 /// Square blocks of accumulators, and enough k a block that adding partial sums costs little.
-std::optional<HostAmx> plain(const Canonical& p, const DeviceCaps&) {
+std::optional<HostAmx> plain(const Problem& p, const DeviceCaps&) {
   return HostAmx{
       .mt = 2, .nt = 2, .kc = 2048, .nc = 512, .thirds = p.gemm.numerics == Numerics::tensor};
 }

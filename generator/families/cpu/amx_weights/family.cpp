@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 12> kFiles{
     "cpu/amx_weights/decode.h", "cpu/amx_weights/weights.cpp"};
 
 /// The instruction that multiplies A by weights that became A's type; null where there is none.
-const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d) {
+const DotInstruction* row_of(const Problem& p, const DeviceCaps& d) {
   if (!has_weights(p.gemm) || p.gemm.a.dtype != bf16) return nullptr;
   return dot_instruction(Isa::amx, d.cpu, bf16, bf16);
 }
@@ -41,39 +41,39 @@ struct AmxWeightsSizes {
   int strip;   // columns of D
 };
 
-AmxWeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& c) {
+AmxWeightsSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostAmxWeights& c) {
   const int along = scale_block(p.gemm.scale_b).along;
   return {*row_of(p, d), along == 0 ? kScaledAlone : along, c.mt * kTile / (gated(p.gemm) ? 2 : 1)};
 }
 
 constexpr FirstRule<HostAmxWeights> kFirst[] = {
     {"B holds weights, A is bf16, and the device has AMX-BF16",
-     [](const Canonical& p, const DeviceCaps& d, const HostAmxWeights& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostAmxWeights& c) {
        return c.isa == Isa::amx && row_of(p, d) != nullptr;
      }}};
 
 constexpr Rule<HostAmxWeights, AmxWeightsSizes> kRules[] = {
     {"B is k-major and not packed, zero points are none or integers",
-     [](const Canonical& p, const DeviceCaps&, const HostAmxWeights&, const AmxWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmxWeights&, const AmxWeightsSizes&) {
        return p.b_k_major && !p.gemm.b_packed && p.gemm.zero != Zero::floating;
      }},
     {"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
-     [](const Canonical&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
        return c.mt >= 1 && c.nt >= 1 && c.mt * c.nt + c.mt + c.nt <= kTileCount;
      }},
     {"a gate needs an even mt",
-     [](const Canonical& p, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
        return !gated(p.gemm) || c.mt % 2 == 0;
      }},
     {"kc is a multiple of a group (128 where a column is one), nc of 16*mt (with a gate 8*mt) and "
      "mc "
      "of 16*nt",
-     [](const Canonical&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes& w) {
        return c.kc >= w.scaled && c.kc % w.scaled == 0 && c.nc >= w.strip && c.nc % w.strip == 0 &&
               c.mc >= c.nt * kTile && c.mc % (c.nt * kTile) == 0;
      }},
     {"parallel is none, n, or batch with 2 or more products",
-     [](const Canonical& p, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {
        return c.parallel == Parallel::none || c.parallel == Parallel::n ||
               (c.parallel == Parallel::batch && p.gemm.batch > 1);
      }}};
@@ -86,7 +86,7 @@ std::vector<int> within(std::vector<int> sizes, std::int64_t size, int unit) {
   return sizes;
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   if (row_of(p, d) == nullptr) return;
   std::vector<Parallel> ways{Parallel::none};
@@ -105,7 +105,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HostAmxWeights& h,
                       const AmxWeightsSizes& w) {
   const Gemm& g = p.gemm;
   Parameters out;
@@ -133,7 +133,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostAmxWeig
 
 /// Cycles of products are those of host_amx; those of scaling and decoding are counted in
 /// instructions.
-double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
+double predict(const Problem& p, const DeviceCaps& d, const HostAmxWeights& h,
                const AmxWeightsSizes& w) {
   constexpr double kScaleCycles = 30;  // of a tile that is scaled
   const host::Microarchitecture& core = host::microarchitecture(d);
@@ -170,7 +170,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostAmxWeights& h,
 }
 
 /// Every instruction adds a tile's k to the sum of a group, which is scaled, then added.
-std::string summation(const Canonical&, const DeviceCaps&, const HostAmxWeights&,
+std::string summation(const Problem&, const DeviceCaps&, const HostAmxWeights&,
                       const AmxWeightsSizes& w) {
   return fmt::format("parts of {}, each {}, scaled", w.scaled, host::chain(w.row));
 }
@@ -189,7 +189,7 @@ constexpr TypedFamily<HostAmxWeights, AmxWeightsSizes> kRow{
           return host::division(c.mc, c.nc, c.kc, Inner::rows, c.parallel);
         },
     .tile =
-        [](const Canonical& p, const HostAmxWeights& c, const AmxWeightsSizes& w) {
+        [](const Problem& p, const HostAmxWeights& c, const AmxWeightsSizes& w) {
           return host::tile_of(p, {c.nt * kTile, w.strip, c.kc, c.mc, c.nc});
         },
     .summation = summation,

@@ -50,13 +50,13 @@ bool has(Isa isa, const DeviceCaps& device) {
 
 }  // namespace
 
-const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device) {
+const DotInstruction* instruction(Isa isa, const Problem& problem, const DeviceCaps& device) {
   if (!has(isa, device)) return nullptr;
   if (has_weights(problem.gemm)) return kiln::widening_instruction(isa, fp32, fp32);
   return dot_instruction(isa, device.cpu, problem.gemm.a.dtype, problem.gemm.b.dtype);
 }
 
-const DotInstruction* widening_instruction(Isa isa, const Canonical& problem,
+const DotInstruction* widening_instruction(Isa isa, const Problem& problem,
                                            const DeviceCaps& device) {
   if (!has(isa, device)) return nullptr;
   return kiln::widening_instruction(isa, problem.gemm.a.dtype, problem.gemm.b.dtype);
@@ -68,16 +68,16 @@ std::vector<Isa> isas(const DeviceCaps& device) {
   return {Isa::portable};
 }
 
-bool shifts_a(const Canonical& problem, const DotInstruction& row) {
+bool shifts_a(const Problem& problem, const DotInstruction& row) {
   return row.kind == Kind::vnni && problem.gemm.a.dtype == s8 && problem.gemm.b.dtype == s8;
 }
 
-bool needs_partial_accumulators(const Canonical& problem) {
+bool needs_partial_accumulators(const Problem& problem) {
   return gated(problem.gemm) || problem.gemm.d.dtype != problem.gemm.accumulator ||
          !is_floating(problem.gemm.d.dtype);
 }
 
-void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
+void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device, Isa isa,
                 const DotInstruction& row, int vector_bytes, bool any_epilogue) {
   Gemm g = problem.gemm;
   if (any_epilogue) g.epilogue = {};
@@ -174,7 +174,7 @@ bool stores_lone_column(const Gemm& gemm, int lanes, std::int64_t columns) {
 
 std::string chain(const DotInstruction& row) { return fmt::format("{} chain", row.name); }
 
-Tile tile_of(const Canonical& problem, Tile canonical) {
+Tile tile_of(const Problem& problem, Tile canonical) {
   if (problem.swapped) {
     std::swap(canonical.m, canonical.n);
     std::swap(canonical.block_m, canonical.block_n);

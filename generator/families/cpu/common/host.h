@@ -13,10 +13,10 @@
 namespace kiln::host {
 
 /// The row that computes the problem with `isa` on `device`, or null. Weights become fp32.
-const DotInstruction* instruction(Isa isa, const Canonical& problem, const DeviceCaps& device);
+const DotInstruction* instruction(Isa isa, const Problem& problem, const DeviceCaps& device);
 
 /// The row that computes the problem as fp32, or null.
-const DotInstruction* widening_instruction(Isa isa, const Canonical& problem,
+const DotInstruction* widening_instruction(Isa isa, const Problem& problem,
                                            const DeviceCaps& device);
 
 /// What the templates call a type; empty where no host kernel reads it.
@@ -26,10 +26,10 @@ std::string_view c_type(DType t);
 std::vector<Isa> isas(const DeviceCaps& device);
 
 /// Both operands are signed bytes, and the instruction wants one unsigned: A is shifted by 128.
-bool shifts_a(const Canonical& problem, const DotInstruction& row);
+bool shifts_a(const Problem& problem, const DotInstruction& row);
 
 /// The values and constants that templates/cpu/common/vector.h and epilogue.h expect.
-void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device, Isa isa,
+void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device, Isa isa,
                 const DotInstruction& row, int vector_bytes, bool any_epilogue = false);
 /// Constants and values of weights in groups, if B holds such: what decode.h and weights.cpp
 /// expect.
@@ -46,7 +46,7 @@ inline constexpr Features kOffersGroups =
 
 /// Whether accumulators of a part of k need a workspace, because D's type would round them or D has
 /// no room for both factors'.
-bool needs_partial_accumulators(const Canonical& problem);
+bool needs_partial_accumulators(const Problem& problem);
 
 /// Whether a vector of columns, whose number is a constant of the code, has one that D stores in
 /// less than 4 bytes: what templates/cpu/common/vector.h must hide from the compiler.
@@ -57,7 +57,7 @@ bool stores_lone_column(const Gemm& gemm, int lanes, std::int64_t columns);
 std::string chain(const DotInstruction& row);
 
 /// The tile of a canonical problem as the caller's m and n.
-Tile tile_of(const Canonical& problem, Tile canonical);
+Tile tile_of(const Problem& problem, Tile canonical);
 
 /// Registers that hold vectors.
 constexpr int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::amx ? 32 : 16; }

@@ -43,7 +43,7 @@ std::int64_t PackedLayout::panel_bytes(std::int64_t k) const {
   return (used + (whole ? page_rows * 17 / 64 : 0)) * row_bytes();
 }
 
-PackedLayout packed_layout(const Canonical& problem, const DeviceCaps& device) {
+PackedLayout packed_layout(const Problem& problem, const DeviceCaps& device) {
   const DType type = problem.gemm.b.dtype;
   PackedLayout layout{.element_bytes = size_of(type)};
   for (const Isa isa : host::isas(device)) {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "generator/problem/canonical.h"
 #include "generator/problem/device_caps.h"
+#include "generator/problem/problem.h"
 
 namespace kiln {
 
@@ -41,7 +41,7 @@ struct PackedLayout {
 
 /// Panels as wide as a vector of the device's best instruction for the types. Where there is none,
 /// the columns themselves, one behind the other: only the reference kernel reads those.
-PackedLayout packed_layout(const Canonical& problem, const DeviceCaps& device);
+PackedLayout packed_layout(const Problem& problem, const DeviceCaps& device);
 
 /// "as=f32;bytes=4;lanes=16;group=1;step=1;sums=0;pages=staggered".
 std::string text(const PackedLayout& layout);

@@ -25,7 +25,7 @@ struct DotSizes {
   int columns;   // of D in a tile
 };
 
-DotSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostDot& c) {
+DotSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostDot& c) {
   const auto& row = *instruction(c.isa, p, d);
   return {row, row.vector_bytes / row.acc_bytes * row.group, host::shifts_a(p, row),
           c.nr / (gated(p.gemm) ? 2 : 1)};
@@ -33,46 +33,46 @@ DotSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostDot& c) {
 
 constexpr FirstRule<HostDot> kFirst[] = {
     {"isa has an instruction of this family for the types",
-     [](const Canonical& p, const DeviceCaps& d, const HostDot& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostDot& c) {
        return c.isa != Isa::amx && instruction(c.isa, p, d) != nullptr;
      }}};
 
 constexpr Rule<HostDot, DotSizes> kRules[] = {
     {"pack_a where A is m-major, pack_b where B is n-major, not both, B not packed before",
-     [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
        return c.pack_a != p.a_k_major && c.pack_b != p.b_k_major && !(c.pack_a && c.pack_b) &&
               !p.gemm.b_packed;
      }},
     {"a gate needs an even nr, any_epilogue=0 and pack_b=0",
-     [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
        return !gated(p.gemm) || (c.nr % 2 == 0 && !c.any_epilogue && !c.pack_b);
      }},
     {"mc is 0 with pack_b: each block of rows would copy B again",
-     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostDot& c, const DotSizes&) {
        return !c.pack_b || c.mc == 0;
      }},
     {"mr and nr are at least 1, and accumulators and operands fit the registers",
-     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
        return c.mr >= 1 && c.nr >= 1 &&
               c.mr * c.nr + c.nr * (w.shifted ? 2 : 1) + 1 <= host::vector_registers(c.isa);
      }},
     {"ahead=1 needs pack_a=0: rows that were copied are in cache",
-     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostDot& c, const DotSizes&) {
        return !c.ahead || !c.pack_a;
      }},
     {"kc is a multiple of a vector's k, mc of mr",
-     [](const Canonical&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostDot& c, const DotSizes& w) {
        return c.kc >= 0 && c.kc % w.step == 0 && c.mc >= 0 && c.mc % c.mr == 0;
      }},
     {"parallel is none, m, n, or batch with 2 or more products",
-     [](const Canonical& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostDot& c, const DotSizes&) {
        return c.parallel == Parallel::none || c.parallel == Parallel::m ||
               c.parallel == Parallel::n || (c.parallel == Parallel::batch && p.gemm.batch > 1);
      }},
-    {"prefetch is 0 to 64", [](const Canonical&, const DeviceCaps&, const HostDot& c,
+    {"prefetch is 0 to 64", [](const Problem&, const DeviceCaps&, const HostDot& c,
                                const DotSizes&) { return c.prefetch >= 0 && c.prefetch <= 64; }}};
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   // What is copied is small; tiles of other families fill vectors with its rows otherwise.
   constexpr std::int64_t kMostCopied = 64;
@@ -121,8 +121,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
-                      const DotSizes& w) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HostDot& h, const DotSizes& w) {
   const auto& row = w.row;
   Parameters out;
   host::add_common(out, p, d, h.isa, row, row.vector_bytes, h.any_epilogue);
@@ -151,7 +150,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostDot& h,
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const DotSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const HostDot& h, const DotSizes& w) {
   const auto& row = w.row;
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
@@ -202,7 +201,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostDot& h, const 
 
 /// Lane i of an accumulator takes every step's unit i; the lanes meet at the end of k, halves added
 /// to halves. Blocks of k change nothing: whole accumulators wait in the workspace.
-std::string summation(const Canonical&, const DeviceCaps&, const HostDot&, const DotSizes& w) {
+std::string summation(const Problem&, const DeviceCaps&, const HostDot&, const DotSizes& w) {
   return fmt::format("{} lanes, each {}", w.row.vector_bytes / w.row.acc_bytes, host::chain(w.row));
 }
 
@@ -218,7 +217,7 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .division =
         [](const HostDot& c) { return host::division(c.mc, 0, c.kc, Inner::rows, c.parallel); },
     .tile =
-        [](const Canonical& p, const HostDot& c, const DotSizes& w) {
+        [](const Problem& p, const HostDot& c, const DotSizes& w) {
           return host::tile_of(p, {c.mr, w.columns, c.kc > 0 ? c.kc : w.step, c.mc, 0, 1, 0});
         },
     .summation = summation,

@@ -7,17 +7,17 @@ namespace {
 
 constexpr FirstRule<BlasLibrary> kFirst[] = {
     {"a config of blas_library stands for the library's own kernel and is not generated",
-     [](const Canonical&, const DeviceCaps&, const BlasLibrary&) { return false; }}};
+     [](const Problem&, const DeviceCaps&, const BlasLibrary&) { return false; }}};
 
 constexpr TypedFamily<BlasLibrary, NoSizes> kRow{
     .vendor = Vendor::cpu,
     .first_rules = kFirst,
-    .sizes = [](const Canonical&, const DeviceCaps&, const BlasLibrary&) { return NoSizes{}; },
-    .enumerate = [](const Canonical&, const DeviceCaps&,
+    .sizes = [](const Problem&, const DeviceCaps&, const BlasLibrary&) { return NoSizes{}; },
+    .enumerate = [](const Problem&, const DeviceCaps&,
                     const std::function<void(const Config&)>&) {},
-    .parameters = [](const Canonical&, const DeviceCaps&, const BlasLibrary&,
+    .parameters = [](const Problem&, const DeviceCaps&, const BlasLibrary&,
                      const NoSizes&) { return Parameters{}; },
-    .predict_ns = [](const Canonical&, const DeviceCaps&, const BlasLibrary&,
+    .predict_ns = [](const Problem&, const DeviceCaps&, const BlasLibrary&,
                      const NoSizes&) { return 0.0; }};
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 18> kFiles{
     "cpu/packed/transposed.h",   "cpu/packed/operand.h", "cpu/packed/tile.h",
     "cpu/packed/rows.h",         "cpu/packed/memory.h",  "cpu/packed/packed.cpp"};
 
-PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+PackedSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostPacked& c) {
   const auto& row = *row_of(p, d, c);
   const int columns = c.nv * lanes(row) / (gated(p.gemm) ? 2 : 1);
   return {row, lanes(row), columns, c.swap ? transposed(p) : p};
@@ -33,93 +33,93 @@ PackedSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostPacked& 
 
 constexpr FirstRule<HostPacked> kFirst[] = {
     {"isa has an instruction of this family for the types",
-     [](const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostPacked& c) {
        return c.isa != Isa::amx && instruction(c.isa, p, d) != nullptr;
      }},
     {"widen=1 needs operands that isa multiplies in pairs of bf16",
-     [](const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostPacked& c) {
        return !c.widen || instruction(c.isa, p, d)->kind == Kind::bf16;
      }},
     {"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c) {
+     [](const Problem&, const DeviceCaps&, const HostPacked& c) {
        // One register more holds the broadcast; an accumulator that spills costs a store a
        // step.
        return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
      }},
     {"a gate needs an even nv, any_epilogue=0, swap=0 and no parallel=k",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c) {
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c) {
        return !gated(p.gemm) ||
               (c.nv % 2 == 0 && !c.any_epilogue && !c.swap && c.parallel != Parallel::k);
      }}};
 
 constexpr Rule<HostPacked, PackedSizes> kRules[] = {
     {"mc is a multiple of mr, nc of the register tile's columns, kc of 8",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
        return c.mc >= c.mr && c.mc % c.mr == 0 && c.nc >= 1 && c.nc % w.columns == 0 && c.kc >= 8 &&
               c.kc % 8 == 0;
      }},
     {"pack_a=0 needs an A that is k-major or has one k a lane",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
        return c.pack_a || w.product.a_k_major || w.row.group == 1;
      }},
     {"pack_b=0 needs a B that is n-major, and isa=avx512 or one k a lane and n in whole vectors; "
      "no column sums of B",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       const Canonical& p = w.product;
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       const Problem& p = w.product;
        return c.pack_b || (!p.b_k_major && !host::shifts_a(p, w.row) &&
                            (c.isa == Isa::avx512 || (w.row.group == 1 && p.gemm.n % w.lanes == 0)));
      }},
     {"packed weights need pack_b=1, swap=0, widen=0 and no parallel=k",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !p.gemm.b_packed || (c.pack_b && !c.swap && !c.widen && c.parallel != Parallel::k);
      }},
     {"weights in groups need pack_b=1, swap=0, fetch_b=0, no parallel=k and kc of whole runs of 32",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !has_weights(p.gemm) || (c.pack_b && !c.swap && c.fetch_b == 0 &&
                                        c.parallel != Parallel::k && c.kc % 32 == 0);
      }},
     {"swap=1 needs stream_d=0 and no parallel=k",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !c.swap || (!c.stream_d && c.parallel != Parallel::k);
      }},
     {"parallel=batch needs 2 or more products",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }},
     {"stream_d=1 needs kc >= k, no parallel=k, and vectors",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !c.stream_d ||
               (c.isa != Isa::portable && c.kc >= p.gemm.k && c.parallel != Parallel::k);
      }},
     {"fetch_a and fetch_b are 0 to 8, fetch_a is 0 where an unpacked A is not k-major",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       const Canonical& p = w.product;
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       const Problem& p = w.product;
        const int most_a = c.pack_a || p.a_k_major ? kMostLines : 0;
        return c.fetch_a >= 0 && c.fetch_a <= most_a && c.fetch_b >= 0 && c.fetch_b <= kMostLines;
      }},
     {"rows_d=1 needs kc >= k, inner=columns, swap=0, stream_d=0, no parallel=k, and vectors",
-     [](const Canonical& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !c.rows_d || (c.kc >= p.gemm.k && c.inner == Inner::columns && !c.swap &&
                             !c.stream_d && c.parallel != Parallel::k && c.isa != Isa::portable);
      }},
     {"long_runs=1 needs an operand to pack whose k is not adjacent",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
-       const Canonical& p = w.product;
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes& w) {
+       const Problem& p = w.product;
        const bool packs_b = c.pack_b && !p.gemm.b_packed && !has_weights(p.gemm);
        return !c.long_runs || (packs_b && !p.b_k_major) || (c.pack_a && !p.a_k_major);
      }},
     {"unroll is 1 to 16, prefetch 0 to 64",
-     [](const Canonical&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return c.unroll >= 1 && c.unroll <= 16 && c.prefetch >= 0 && c.prefetch <= 64;
      }}};
 
 // Of so many column tiles in a row of D a ragged one is a large part.
 constexpr int kFewTiles = 4;
 
-Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h,
+Parameters parameters(const Problem&, const DeviceCaps& d, const HostPacked& h,
                       const PackedSizes& w) {
   const auto& row = w.row;
-  const Canonical& p = w.product;
+  const Problem& p = w.product;
   Parameters out;
   host::add_common(out, p, d, h.isa, row, row.vector_bytes, h.any_epilogue);
   const int nr = w.columns;
@@ -183,7 +183,7 @@ Parameters parameters(const Canonical&, const DeviceCaps& d, const HostPacked& h
   return out;
 }
 
-Tile tile(const Canonical& p, const HostPacked& h, const PackedSizes& w) {
+Tile tile(const Problem& p, const HostPacked& h, const PackedSizes& w) {
   const int nr = w.columns;
   return host::tile_of(p, h.swap ? Tile{nr, h.mr, h.kc, h.nc, h.mc, w.lanes, 1}
                                  : Tile{h.mr, nr, h.kc, h.mc, h.nc, 1, w.lanes});
@@ -193,7 +193,7 @@ Tile tile(const Canonical& p, const HostPacked& h, const PackedSizes& w) {
 /// where its type would round them or there is a gate, in the workspace. Which of both follows from
 /// types and gate alone but for parallel=k. With `swap` blocks of k change nothing: whole
 /// accumulators wait.
-std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked& h,
+std::string summation(const Problem& p, const DeviceCaps& d, const HostPacked& h,
                       const PackedSizes& w) {
   const std::string blocks = h.kc < p.gemm.k && !h.swap ? fmt::format(" kc={}", h.kc) : "";
   const std::string chain = host::chain(w.row) + blocks;
@@ -202,7 +202,7 @@ std::string summation(const Canonical& p, const DeviceCaps& d, const HostPacked&
 }
 
 /// A plain blocking for whatever the best instruction set of the device computes.
-std::optional<HostPacked> fallback(const Canonical& p, const DeviceCaps& d) {
+std::optional<HostPacked> fallback(const Problem& p, const DeviceCaps& d) {
   const Isa isa = host::isas(d).front();
   const auto* row = instruction(isa, p, d);
   if (row == nullptr) return std::nullopt;
@@ -231,7 +231,7 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .rules = kRules,
     .enumerate = host::enumerate_packed,
     .parameters = parameters,
-    .predict_ns = [](const Canonical&, const DeviceCaps& d, const HostPacked& c,
+    .predict_ns = [](const Problem&, const DeviceCaps& d, const HostPacked& c,
                      const PackedSizes& w) { return host::predict_packed(d, c, w); },
     .division =
         [](const HostPacked& c) { return host::division(c.mc, c.nc, c.kc, c.inner, c.parallel); },

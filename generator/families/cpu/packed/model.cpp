@@ -15,7 +15,7 @@ constexpr double kCallNs = 25, kTeamNs = 2000, kReduceNs = 1000;
 
 /// The part of the problem that the slowest thread does, in the units the model counts.
 struct Share {
-  Share(const Canonical& problem, const DeviceCaps& device, const HostPacked& config,
+  Share(const Problem& problem, const DeviceCaps& device, const HostPacked& config,
         const PackedSizes& sizes)
       : p(problem),
         d(device),
@@ -58,7 +58,7 @@ struct Share {
     spills = rest > 0 && rest + block > 0.8 * d.l2_bytes;
   }
 
-  const Canonical& p;
+  const Problem& p;
   const DeviceCaps& d;
   const HostPacked& h;
   const DotInstruction& row;

@@ -4,11 +4,11 @@
 
 namespace kiln::host {
 
-const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d, const HostPacked& c) {
+const DotInstruction* row_of(const Problem& p, const DeviceCaps& d, const HostPacked& c) {
   return c.widen ? widening_instruction(c.isa, p, d) : instruction(c.isa, p, d);
 }
 
-Canonical transposed(Canonical p) {
+Problem transposed(Problem p) {
   std::swap(p.gemm.m, p.gemm.n);
   std::swap(p.gemm.a, p.gemm.b);
   std::swap(p.a_k_major, p.b_k_major);

@@ -17,22 +17,22 @@ struct PackedSizes {
   int columns;  // of D in a register tile, of the transposed product with `swap`
   /// The product whose left operand is copied to strips and whose columns fill vectors: the problem
   /// itself or, with `swap`, its transposed product. Its D and epilogue are the problem's.
-  Canonical product;
+  Problem product;
 };
 
 /// The instruction of a config, or null.
-const DotInstruction* row_of(const Canonical& problem, const DeviceCaps& device,
+const DotInstruction* row_of(const Problem& problem, const DeviceCaps& device,
                              const HostPacked& config);
 
 /// The product with its operands exchanged, but for D and the epilogue: only a tile's store sees
 /// those, and it knows rows and columns of D.
-Canonical transposed(Canonical problem);
+Problem transposed(Problem problem);
 
 /// Lines that 8 steps may fetch ahead: more would hold up their own loads.
 constexpr int kMostLines = 8;
 
 /// All points of the space.
-void enumerate_packed(const Canonical& problem, const DeviceCaps& device,
+void enumerate_packed(const Problem& problem, const DeviceCaps& device,
                       const std::function<void(const Config&)>& visit);
 
 /// The analytic model: nanoseconds of a call.

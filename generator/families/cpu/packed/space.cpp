@@ -21,7 +21,7 @@ struct Fetches {
 /// Which operands have a next block that prefetching helps, and at what rate: values of fetch_a and
 /// fetch_b worth trying. Rows of A that lie across pages have none: each k of a tile is a line of
 /// its own.
-Fetches fetches(const Canonical& p, const DeviceCaps& d, const HostPacked& h) {
+Fetches fetches(const Problem& p, const DeviceCaps& d, const HostPacked& h) {
   const Gemm& g = p.gemm;
   const auto& row = *row_of(p, d, h);
   const double room = kAheadShare * double(d.l2_bytes);
@@ -63,7 +63,7 @@ struct TileShape {
 
 /// Register tiles worth trying: full ones for long loops, thin ones for thin problems. With a gate
 /// a vector of D takes two of the tile.
-std::vector<TileShape> tiles(Isa isa, const Canonical& p, int lane_count) {
+std::vector<TileShape> tiles(Isa isa, const Problem& p, int lane_count) {
   const int registers = vector_registers(isa);
   std::vector<TileShape> out;
   const int least = gated(p.gemm) ? 2 : 1;
@@ -144,7 +144,7 @@ struct Choices {
   std::vector<int> prefetches{0};
 };
 
-Choices choices(const Canonical& p, const DeviceCaps& d, bool swap) {
+Choices choices(const Problem& p, const DeviceCaps& d, bool swap) {
   Choices out;
   if (d.compute_units > 1) {
     // One thread alone may win only where waking the others costs a share worth mentioning: below
@@ -172,7 +172,7 @@ struct Form {
 };
 
 /// All configs of one form: `p` is the problem or, with `swap`, its transposed product.
-void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
+void enumerate_form(const Problem& p, const DeviceCaps& d, Form form,
                     const std::function<void(const Config&)>& visit) {
   const auto [ways, streams, prefetches] = choices(p, d, form.swap);
   const bool weights = p.gemm.b_packed;
@@ -233,7 +233,7 @@ void enumerate_form(const Canonical& p, const DeviceCaps& d, Form form,
 namespace kiln::host {
 
 /// The transposed product is offered where D has few columns, which would fill few lanes.
-void enumerate_packed(const Canonical& p, const DeviceCaps& d,
+void enumerate_packed(const Problem& p, const DeviceCaps& d,
                       const std::function<void(const Config&)>& visit) {
   constexpr std::int64_t kFewColumns = 64;
   const bool weights = p.gemm.b_packed;

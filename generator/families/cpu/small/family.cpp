@@ -35,7 +35,7 @@ bool whole_vectors(const Gemm& g, int lanes) {
 
 /// Nothing is packed here, so pairs of bf16 would be put together anew in each step: they are
 /// widened to fp32.
-const DotInstruction* instruction(Isa isa, const Canonical& p, const DeviceCaps& d) {
+const DotInstruction* instruction(Isa isa, const Problem& p, const DeviceCaps& d) {
   const auto* row = host::widening_instruction(isa, p, d);
   return row != nullptr ? row : host::instruction(isa, p, d);
 }
@@ -54,21 +54,21 @@ int edge_lanes(std::int64_t n, const SmallSizes& w) {
   return lanes;
 }
 
-SmallSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostSmall& c) {
+SmallSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostSmall& c) {
   const auto& row = *instruction(c.isa, p, d);
   return {row, c.bytes / row.acc_bytes};
 }
 
 constexpr FirstRule<HostSmall> kFirst[] = {
     {"isa has an fp32 or fp64 instruction for the types",
-     [](const Canonical& p, const DeviceCaps& d, const HostSmall& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostSmall& c) {
        const auto* row = instruction(c.isa, p, d);
        return row != nullptr && (row->kind == Kind::f32 || row->kind == Kind::f64);
      }}};
 
 constexpr Rule<HostSmall, SmallSizes> kRules[] = {
     {"m, n, k are at least 1, m*n*k at most 128^3, B is not packed, offsets fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const HostSmall&, const SmallSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostSmall&, const SmallSizes&) {
        const Gemm& g = p.gemm;
        // Offsets are worked out in 32 bits.
        const double reach = double(std::max({g.m, g.n, g.k}) + 1) *
@@ -77,39 +77,39 @@ constexpr Rule<HostSmall, SmallSizes> kRules[] = {
               double(g.m) * double(g.n) * double(g.k) <= kMostWork && reach < 0x1p31;
      }},
     {"bytes is 16, 32 or 64, no more than the isa's vectors have",
-     [](const Canonical&, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
        return (c.bytes == 16 || c.bytes == 32 || c.bytes == 64) && c.bytes <= w.row.vector_bytes;
      }},
     {"mr and nv are at least 1, and mr*nv + nv + 1 vectors fit the registers",
-     [](const Canonical&, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
        return c.mr >= 1 && c.nv >= 1 && c.mr * c.nv + c.nv + 1 <= host::vector_registers(c.isa);
      }},
     {"nv vectors of all k of a k-major B are at most 32 KiB",
-     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
        return !p.b_k_major || double(p.gemm.k) * c.nv * c.bytes <= kMostTurned;
      }},
     {"unroll is 0 to 64, and mr*nv*unroll at most 8192 (unroll=0: mr*nv*k)",
-     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostSmall& c, const SmallSizes&) {
        const double steps = c.unroll == 0 ? double(p.gemm.k) : c.unroll;
        return c.unroll >= 0 && c.unroll <= 64 && c.mr * c.nv * steps <= kMostSteps;
      }},
     {"narrow_edge=1 needs avx512, a whole vector of columns and a rest of at most half of one",
-     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
        return !c.narrow_edge ||
               (c.isa == Isa::avx512 && p.gemm.n > w.lanes && edge_lanes(p.gemm.n, w) < w.lanes);
      }},
     {"stream_d=1 needs a batch whose rows of D are whole vectors, of a vector instruction set",
-     [](const Canonical& p, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const HostSmall& c, const SmallSizes& w) {
        return !c.stream_d || (c.isa != Isa::portable && whole_vectors(p.gemm, w.lanes));
      }},
     {"parallel is none, or batch with 2 or more threads and products",
-     [](const Canonical& p, const DeviceCaps& d, const HostSmall& c, const SmallSizes&) {
+     [](const Problem& p, const DeviceCaps& d, const HostSmall& c, const SmallSizes&) {
        const auto way = c.parallel;
        return way == Parallel::none ||
               (way == Parallel::batch && p.gemm.batch > 1 && d.compute_units > 1);
      }}};
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (double(g.m) * double(g.n) * double(g.k) > kMostWork) return;
@@ -146,7 +146,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& h,
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HostSmall& h,
                       const SmallSizes& w) {
   const auto& row = w.row;
   const Gemm& g = p.gemm;
@@ -191,7 +191,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostSmall& 
 
 /// What one thread takes for a batch's operands, from where the caller has them; a line of D that
 /// is not streamed is read before it is written.
-double moved_ns(const Canonical& p, const DeviceCaps& d, const HostSmall& h,
+double moved_ns(const Problem& p, const DeviceCaps& d, const HostSmall& h,
                 const host::Rates& rate) {
   const Gemm& g = p.gemm;
   if (g.batch < 2) return 0;
@@ -207,7 +207,7 @@ double beside_memory(double computed, double moved) {
   return std::max(computed, moved) + 0.2 * std::min(computed, moved);
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HostSmall& h, const SmallSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const HostSmall& h, const SmallSizes& w) {
   const auto rate = host::rates(d, h.isa);
   const Gemm& g = p.gemm;
   const auto k = double(g.k);
@@ -251,7 +251,7 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .parameters = parameters,
     .predict_ns = predict,
     .division = [](const HostSmall& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
-    .summation = [](const Canonical&, const DeviceCaps&, const HostSmall&,
+    .summation = [](const Problem&, const DeviceCaps&, const HostSmall&,
                     const SmallSizes& w) { return host::chain(w.row); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); },
     .offers = {Feature::amax_of_d}};

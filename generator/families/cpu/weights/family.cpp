@@ -20,8 +20,8 @@ constexpr std::array<std::string_view, 9> kFiles{
     "cpu/common/share.h",        "cpu/common/lanes.h", "cpu/weights/weights.cpp"};
 
 /// The instruction that multiplies A by weights that became A's type, or fp32.
-const DotInstruction* row_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
-  Canonical decoded = p;
+const DotInstruction* row_of(const Problem& p, const DeviceCaps& d, const HostWeights& c) {
+  Problem decoded = p;
   decoded.gemm.b.dtype = p.gemm.a.dtype;
   if (!has_weights(p.gemm) || c.isa == Isa::amx) return nullptr;
   const auto* row =
@@ -39,7 +39,7 @@ struct WeightsSizes {
   int columns;   // of D in a tile
 };
 
-WeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
+WeightsSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostWeights& c) {
   const auto& row = *row_of(p, d, c);
   const int bits = bits_of(p.gemm.b.dtype), along = scale_block(p.gemm.scale_b).along;
   const int lanes = row.vector_bytes / row.acc_bytes, chunk = row.vector_bytes * 8 / bits;
@@ -54,31 +54,31 @@ WeightsSizes sizes_of(const Canonical& p, const DeviceCaps& d, const HostWeights
 
 constexpr FirstRule<HostWeights> kFirst[] = {
     {"B holds weights, and isa multiplies A by numbers of A's type (pairs=1) or fp32",
-     [](const Canonical& p, const DeviceCaps& d, const HostWeights& c) {
+     [](const Problem& p, const DeviceCaps& d, const HostWeights& c) {
        return row_of(p, d, c) != nullptr;
      }}};
 
 constexpr Rule<HostWeights, WeightsSizes> kRules[] = {
     {"B is k-major and not packed",
-     [](const Canonical& p, const DeviceCaps&, const HostWeights&, const WeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostWeights&, const WeightsSizes&) {
        return p.b_k_major && !p.gemm.b_packed;
      }},
     {"pairs=1 needs codes of four bits, and zero points that are integers of whole chunks",
-     [](const Canonical& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes& w) {
        if (!c.pairs) return true;
        return w.table &&
               (p.gemm.zero == Zero::none || (p.gemm.zero == Zero::integer && !w.several));
      }},
     {"a gate needs an even nr",
-     [](const Canonical& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
        return !gated(p.gemm) || c.nr % 2 == 0;
      }},
     {"mr and nr are at least 1, and accumulators, the sums of a chunk and codes fit the registers",
-     [](const Canonical&, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
+     [](const Problem&, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
        return c.mr >= 1 && c.nr >= 1 && c.mr * c.nr + c.mr + 4 <= host::vector_registers(c.isa);
      }},
     {"parallel is none, n, or batch with 2 or more products",
-     [](const Canonical& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
        return c.parallel == Parallel::none || c.parallel == Parallel::n ||
               (c.parallel == Parallel::batch && p.gemm.batch > 1);
      }}};
@@ -86,7 +86,7 @@ constexpr Rule<HostWeights, WeightsSizes> kRules[] = {
 // Beyond, the rows of A that each tile reads anew cost more than packing B.
 constexpr std::int64_t kMostRows = 32;
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   if (!has_weights(p.gemm) || p.gemm.m > kMostRows) return;
   std::vector<Parallel> ways{Parallel::none};
@@ -103,7 +103,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
             for (const Parallel way : ways) visit(HostWeights{isa, pairs, mr, nr, ahead, way});
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HostWeights& h,
                       const WeightsSizes& w) {
   const Gemm& g = p.gemm;
   Parameters out;
@@ -128,8 +128,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HostWeights
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
-               const WeightsSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const HostWeights& h, const WeightsSizes& w) {
   const Gemm& g = p.gemm;
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
   const auto rate = host::rates(d, h.isa);
@@ -155,13 +154,13 @@ double predict(const Canonical& p, const DeviceCaps& d, const HostWeights& h,
 
 /// Lane i takes the codes of its own part of each chunk in turn; the sum of a chunk is scaled and
 /// added. Lanes meet at the end of k, halves added to halves.
-std::string summation(const Canonical&, const DeviceCaps&, const HostWeights&,
+std::string summation(const Problem&, const DeviceCaps&, const HostWeights&,
                       const WeightsSizes& w) {
   return fmt::format("{} lanes, each chunks of {} {}, scaled", w.lanes, w.chunk / w.lanes,
                      host::chain(w.row));
 }
 
-std::optional<HostWeights> fallback(const Canonical& p, const DeviceCaps& d) {
+std::optional<HostWeights> fallback(const Problem& p, const DeviceCaps& d) {
   if (p.gemm.m > kMostRows) return std::nullopt;
   HostWeights h{.isa = host::isas(d).front(), .mr = int(std::clamp<std::int64_t>(p.gemm.m, 1, 4))};
   h.nr = h.isa == Isa::avx512 ? 4 : 2;
@@ -183,7 +182,7 @@ constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
     .division =
         [](const HostWeights& c) { return host::division(0, 0, 0, Inner::rows, c.parallel); },
     .tile =
-        [](const Canonical& p, const HostWeights& c, const WeightsSizes& w) {
+        [](const Problem& p, const HostWeights& c, const WeightsSizes& w) {
           return host::tile_of(p, {c.mr, w.columns, w.chunk, 0, 0, 1, 0});
         },
     .summation = summation,

@@ -14,7 +14,7 @@ namespace kiln::cuda {
 std::string_view c_type(DType type);
 
 /// The values and constants that templates/cuda/common/convert.h and epilogue.h expect.
-void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
+void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device);
 
 /// What templates/cuda/common/tile_scheduler.h and partials.h ask about; bands along the left side
 /// are rows of tiles.

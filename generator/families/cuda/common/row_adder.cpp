@@ -7,14 +7,14 @@
 
 namespace kiln::cuda {
 
-void add_row_parameters(Parameters& to, const Canonical& problem) {
+void add_row_parameters(Parameters& to, const Problem& problem) {
   const Gemm& g = problem.gemm;
   to.constants.push_back({"using", "TypeSum", std::string(c_type(g.d.dtype)),
                           "elements of D, whose rows are sums of rows of the product"});
   to.values["indexed"] = g.scatter == Scatter::weighted ? "weighted" : "added";
 }
 
-void add_row_steps(GpuLaunch& to, const Canonical& problem, const DeviceCaps& device) {
+void add_row_steps(GpuLaunch& to, const Problem& problem, const DeviceCaps& device) {
   constexpr std::int64_t kUnit = 256;
   constexpr std::int64_t kColumns = 1024;        // of a block of kiln_add_rows
   constexpr std::int64_t kWarps = 4;             // of one of kiln_list_rows

@@ -6,8 +6,8 @@
 
 namespace kiln::cuda {
 
-void add_row_parameters(Parameters& to, const Canonical& problem);
-void add_row_steps(GpuLaunch& to, const Canonical& problem, const DeviceCaps& device);
+void add_row_parameters(Parameters& to, const Problem& problem);
+void add_row_steps(GpuLaunch& to, const Problem& problem, const DeviceCaps& device);
 
 inline constexpr RowAdder kRowAdder{add_row_parameters, add_row_steps};
 

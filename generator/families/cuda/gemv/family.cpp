@@ -73,7 +73,7 @@ int panel_of(const CudaGemv& c, const GemvSizes& w) {
   return std::max(1, kPanelBytes / (16 * static_cast<int>(w.thin) * turn)) * turn;
 }
 
-GemvSizes sizes_of(const Canonical& p, const DeviceCaps& d, const CudaGemv& c) {
+GemvSizes sizes_of(const Problem& p, const DeviceCaps& d, const CudaGemv& c) {
   const Gemm& g = p.gemm;
   GemvSizes w{};
   w.thin = room_of(g, c);
@@ -99,18 +99,18 @@ GemvSizes sizes_of(const Canonical& p, const DeviceCaps& d, const CudaGemv& c) {
 constexpr FirstRule<CudaGemv> kFirst[] = {
     {"m (n with swap=1) is 1 to 16 and at most thin, the other side's operand is k-major, B is not "
      "packed",
-     [](const Canonical& p, const DeviceCaps&, const CudaGemv& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaGemv& c) {
        const std::int64_t thin = thin_of(p.gemm, c);
        return thin >= 1 && thin <= room_of(p.gemm, c) && room_of(p.gemm, c) <= kMostThin &&
               !p.gemm.b_packed && (c.swap ? p.a_k_major : p.b_k_major);
      }},
     {"8-bit float operands need sm_89 or later",
-     [](const Canonical& p, const DeviceCaps& d, const CudaGemv&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaGemv&) {
        const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
        return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
      }},
     {"warps is 1 to 32, rows at least 1, and accumulators fit the registers",
-     [](const Canonical& p, const DeviceCaps&, const CudaGemv& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaGemv& c) {
        const std::int64_t words = size_of(p.gemm.accumulator) / 4;
        return c.rows >= 1 && c.width >= 0 && c.warps >= 1 && c.warps <= 32 &&
               (c.matrix || words * c.rows * (room_of(p.gemm, c) + elements_of(p.gemm, c)) <= 128);
@@ -119,7 +119,7 @@ constexpr FirstRule<CudaGemv> kFirst[] = {
 constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
     {"matrix=1 needs width=0, rows=16, 16-bit operands, at most 8 thin rows, and a k whose "
      "words fit registers and shared memory",
-     [](const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
        if (!c.matrix) return true;
        // Of shared memory, as templates/cuda/gemv/matrix.cu lays it out.
        constexpr std::int64_t kRoom = 47 << 10, kColumns = 8;
@@ -131,7 +131,7 @@ constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
               w.resident >= 1 && panel + ends + parts <= kRoom;
      }},
     {"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
-     [](const Canonical& p, const DeviceCaps&, const CudaGemv& c, const GemvSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaGemv& c, const GemvSizes&) {
        const auto fits = [&](Operand which) {
          const int bytes = c.width * size_of(dtype_of(p.gemm, which));
          return by_words(c) || c.width == 1 ||
@@ -141,15 +141,15 @@ constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
        return fits(Operand::a) && fits(Operand::b);
      }},
     {"width=0 needs rows whose 16-byte words are counted in 31 bits",
-     [](const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
        return !by_words(c) || w.words < (std::int64_t{1} << 31) - 1024;
      }},
     {"the grid has fewer than 2^31 blocks",
-     [](const Canonical&, const DeviceCaps&, const CudaGemv&, const GemvSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaGemv&, const GemvSizes& w) {
        return w.blocks < std::int64_t{1} << 31;
      }}};
 
-void enumerate(const Canonical& p, const DeviceCaps&,
+void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   const int aligned =
       std::min(line_alignment(p.gemm, Operand::a), line_alignment(p.gemm, Operand::b));
@@ -171,7 +171,7 @@ void enumerate(const Canonical& p, const DeviceCaps&,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaGemv& c,
+Parameters parameters(const Problem& p, const DeviceCaps& d, const CudaGemv& c,
                       const GemvSizes& w) {
   Parameters out;
   cuda::add_common(out, p, d);
@@ -215,7 +215,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaGemv& c
   return out;
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
+GpuLaunch launch(const Problem&, const DeviceCaps&, const CudaGemv& c, const GemvSizes& w) {
   GpuLaunch out;
   GpuStep step;
   step.grid.x = static_cast<unsigned>(w.blocks);
@@ -226,7 +226,7 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaGemv& c, const G
 }
 
 /// The rows of the thin operand are a constant of the code, unless it has room for several numbers.
-Tile tile(const Canonical&, const CudaGemv& c, const GemvSizes& w) {
+Tile tile(const Problem&, const CudaGemv& c, const GemvSizes& w) {
   const std::int64_t wide = w.classes * (c.matrix ? kMatrixRows : std::int64_t{c.warps} * c.rows);
   const std::int64_t turn = std::int64_t{32} * w.elements;
   return c.swap ? Tile{wide, c.thin, turn} : Tile{c.thin, wide, turn};
@@ -272,7 +272,7 @@ Effort effort_of(const Gemm& g, const CudaGemv& c, const GemvSizes& w) {
           shifted(c) ? double(ceil_div(w.words, w.panel)) : 0};
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const CudaGemv& c, const GemvSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const CudaGemv& c, const GemvSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = d.ghz > 0 ? d.ghz : 1.5, units = std::max(1, d.compute_units);
   const Effort e = effort_of(g, c, w);
@@ -289,7 +289,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const CudaGemv& c, const
 
 /// Which lane takes which k follows from where rows begin in memory, from the width of reads and
 /// from the number of warps.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaGemv&, const GemvSizes&) {
+std::string summation(const Problem&, const DeviceCaps&, const CudaGemv&, const GemvSizes&) {
   return {};
 }
 

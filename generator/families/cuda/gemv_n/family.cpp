@@ -58,7 +58,7 @@ std::int64_t shared_bytes_of(const Gemm& g, const C& c, const Sizes& w) {
   return panel + c.warps * part * sum + (c.splits == 1 ? c.thin * w.tile * sum : 0);
 }
 
-Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
+Sizes sizes_of(const Problem& p, const DeviceCaps& d, const C& c) {
   const Gemm& g = p.gemm;
   Sizes w{};
   w.thin = thin_of(g, c);
@@ -86,52 +86,52 @@ Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
 
 constexpr FirstRule<C> kFirst[] = {
     {"m (n with swap=1) is 1 to thin, the other side's operand is not k-major, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const C& c) {
+     [](const Problem& p, const DeviceCaps&, const C& c) {
        const std::int64_t thin = thin_of(p.gemm, c);
        return thin >= 1 && thin <= c.thin && !p.gemm.b_packed &&
               !(c.swap ? p.a_k_major : p.b_k_major);
      }},
     {"thin is 1, 2, 4, 8 or 16, warps 1 to 32, ahead 1 to 8, splits 1 to 64, words 1, 2 or 4 with "
      "matrix=1 and 1 without",
-     [](const Canonical&, const DeviceCaps&, const C& c) {
+     [](const Problem&, const DeviceCaps&, const C& c) {
        const bool words = c.words == 1 || (c.matrix && (c.words == 2 || c.words == 4));
        return c.thin >= 1 && c.thin <= kMostThin && (c.thin & (c.thin - 1)) == 0 && c.warps >= 1 &&
               c.warps <= 32 && c.ahead >= 1 && c.ahead <= 8 && c.splits >= 1 && c.splits <= 64 &&
               words;
      }},
     {"8-bit float operands need sm_89 or later",
-     [](const Canonical& p, const DeviceCaps& d, const C&) {
+     [](const Problem& p, const DeviceCaps& d, const C&) {
        const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
        return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
      }}};
 
 constexpr Rule<C, Sizes> kRules[] = {
     {"warps is a multiple of the elements of 16 bytes, unless lines are aligned to these",
-     [](const Canonical&, const DeviceCaps&, const C& c, const Sizes& w) {
+     [](const Problem&, const DeviceCaps&, const C& c, const Sizes& w) {
        return w.aligned || c.warps % w.each == 0;
      }},
     {"matrix=1 needs 16-bit operands and a device with their instruction",
-     [](const Canonical&, const DeviceCaps&, const C& c, const Sizes& w) {
+     [](const Problem&, const DeviceCaps&, const C& c, const Sizes& w) {
        return !c.matrix || w.instruction != nullptr;
      }},
     {"accumulators and lines on their way fit the registers",
-     [](const Canonical&, const DeviceCaps& d, const C& c, const Sizes& w) {
+     [](const Problem&, const DeviceCaps& d, const C& c, const Sizes& w) {
        return w.registers <= std::min(255, d.gpu.registers_unit / (32 * c.warps));
      }},
     {"a panel of the thin rows and the warps' sums fit 47 KiB",
-     [](const Canonical&, const DeviceCaps&, const C&, const Sizes& w) {
+     [](const Problem&, const DeviceCaps&, const C&, const Sizes& w) {
        return w.shared_bytes <= (47 << 10);
      }},
     {"with splits, k has at least as many lines, and a counter a tile fits 64 KiB",
-     [](const Canonical& p, const DeviceCaps&, const C& c, const Sizes& w) {
+     [](const Problem& p, const DeviceCaps&, const C& c, const Sizes& w) {
        return c.splits == 1 || (p.gemm.k >= c.splits && w.tiles * 4 <= kCounterBytes);
      }},
     {"the grid has fewer than 2^31 blocks",
-     [](const Canonical&, const DeviceCaps&, const C&, const Sizes& w) {
+     [](const Problem&, const DeviceCaps&, const C&, const Sizes& w) {
        return w.blocks < std::int64_t{1} << 31;
      }}};
 
-void enumerate(const Canonical& p, const DeviceCaps&,
+void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   for (const bool swap : {false, true}) {
     const std::int64_t thin = swap ? p.gemm.n : p.gemm.m;
@@ -155,7 +155,7 @@ void enumerate(const Canonical& p, const DeviceCaps&,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes& w) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const C& c, const Sizes& w) {
   Parameters out;
   add_common(out, p, d);
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
@@ -195,7 +195,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const C& c, const
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const C& c, const Sizes& w) {
+GpuLaunch launch(const Problem& p, const DeviceCaps&, const C& c, const Sizes& w) {
   GpuLaunch out;
   if (c.splits > 1) {
     out.zeroed_bytes = kCounterBytes;
@@ -209,12 +209,12 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps&, const C& c, const Sizes&
   return out;
 }
 
-Tile tile(const Canonical&, const C& c, const Sizes& w) {
+Tile tile(const Problem&, const C& c, const Sizes& w) {
   const std::int64_t turn = std::int64_t{w.turn} * c.splits;
   return c.swap ? Tile{w.tile, c.thin, turn} : Tile{c.thin, w.tile, turn};
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const C& c, const Sizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = d.ghz > 0 ? d.ghz : 1.5, units = std::max(1, d.compute_units);
   const double lines = std::ceil(double(g.k) / c.splits);  // of a block
@@ -240,7 +240,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes&
 }
 
 /// Which lines a warp has depends on the number of warps and of parts alone.
-std::string summation(const Canonical&, const DeviceCaps&, const C& c, const Sizes&) {
+std::string summation(const Problem&, const DeviceCaps&, const C& c, const Sizes&) {
   return fmt::format("{} parts of k, {} warps in turn, each {}", c.splits, c.warps,
                      c.matrix ? "mma k16 chain, quads of lines" : "fma chain");
 }

@@ -61,7 +61,7 @@ int registers_of(const Gemm& g, const C& c, const Sizes& w) {
          columns + w.tiles_n + bytes + 36;
 }
 
-Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
+Sizes sizes_of(const Problem& p, const DeviceCaps& d, const C& c) {
   const Gemm& g = p.gemm;
   Sizes w{};
   w.code_bits = bits_of(g.b.dtype);
@@ -86,12 +86,12 @@ Sizes sizes_of(const Canonical& p, const DeviceCaps& d, const C& c) {
 
 constexpr FirstRule<C> kFirst[] = {
     {"B holds weights, and the device has the matrix instruction (sm_80); m, n, k are at least 1",
-     [](const Canonical& p, const DeviceCaps& d, const C&) {
+     [](const Problem& p, const DeviceCaps& d, const C&) {
        const Gemm& g = p.gemm;
        return has_weights(g) && d.gpu.sm >= 80 && g.m >= 1 && g.n >= 1 && g.k >= 1;
      }},
     {"tile_n is 16, 32 or 64, tile_m 8, 16 or 32; warps 1 to 16, ahead 1 to 8",
-     [](const Canonical&, const DeviceCaps&, const C& c) {
+     [](const Problem&, const DeviceCaps&, const C& c) {
        return (c.tile_n == 16 || c.tile_n == 32 || c.tile_n == 64) &&
               (c.tile_m == 8 || c.tile_m == 16 || c.tile_m == 32) && c.warps >= 1 &&
               c.warps <= 16 && c.ahead >= 1 && c.ahead <= 8;
@@ -99,27 +99,27 @@ constexpr FirstRule<C> kFirst[] = {
 
 constexpr Rule<C, Sizes> kRules[] = {
     {"A and B are k-major, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const C&, const Sizes&) {
+     [](const Problem& p, const DeviceCaps&, const C&, const Sizes&) {
        return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
      }},
     {"the alignment is that of a lane's reads, and k is whole reads",
-     [](const Canonical& p, const DeviceCaps&, const C&, const Sizes& w) {
+     [](const Problem& p, const DeviceCaps&, const C&, const Sizes& w) {
        const int left = 32 / w.code_bits * size_of(p.gemm.a.dtype);  // of A, for a word of codes
        return line_alignment(p.gemm, Operand::b) >= w.read &&
               line_alignment(p.gemm, Operand::a) >= left &&
               p.gemm.k * w.code_bits / 8 % w.read == 0 && p.gemm.k * w.code_bits % 8 == 0;
      }},
     {"codes on their way, elements of A and sums fit the registers",
-     [](const Canonical&, const DeviceCaps& d, const C& c, const Sizes& w) {
+     [](const Problem&, const DeviceCaps& d, const C& c, const Sizes& w) {
        return w.registers <= std::min(255, d.gpu.registers_unit / (32 * c.warps));
      }},
     {"sums of all warps, and the tables of at most 4096 groups, fit 47 KiB",
-     [](const Canonical& p, const DeviceCaps&, const C& c, const Sizes& w) {
+     [](const Problem& p, const DeviceCaps&, const C& c, const Sizes& w) {
        return (!grouped(p.gemm) || p.gemm.batch <= kMostGroups) &&
               c.warps * c.tile_m * (c.tile_n + 1) * 4 + w.table_bytes <= (47 << 10);
      }},
     {"blocks, scales, m, n, k and a tile's bytes fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const C& c, const Sizes& w) {
+     [](const Problem& p, const DeviceCaps&, const C& c, const Sizes& w) {
        const Gemm& g = p.gemm;
        const std::int64_t most = std::int64_t{1} << 31;
        const std::int64_t groups = w.along == 0 ? 1 : g.k / w.along;
@@ -136,7 +136,7 @@ double rows_of(const Gemm& g) {
   return g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m);
 }
 
-void enumerate(const Canonical& p, const DeviceCaps&,
+void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   if (!has_weights(p.gemm)) return;
   const double rows = rows_of(p.gemm);
@@ -151,7 +151,7 @@ void enumerate(const Canonical& p, const DeviceCaps&,
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes& w) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const C& c, const Sizes& w) {
   Parameters out;
   add_common(out, p, d);
   add_weights(out, p.gemm);
@@ -180,7 +180,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const C& c, const
   return out;
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const C& c, const Sizes& w) {
+GpuLaunch launch(const Problem&, const DeviceCaps&, const C& c, const Sizes& w) {
   GpuLaunch out;
   GpuStep step;
   step.grid.x = static_cast<unsigned>(w.grid);
@@ -200,7 +200,7 @@ double issued(const Gemm& g, const Sizes& w) {
          20;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const C& c, const Sizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.9 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
   const double blocks = grouped(g) ? std::max(1.0, rows_of(g) / c.tile_m + 0.5) * double(g.batch) *
@@ -224,7 +224,7 @@ double predict(const Canonical& p, const DeviceCaps& d, const C& c, const Sizes&
 }
 
 /// Each warp has every kWarps-th chunk; the lanes of a quad have neighbouring reads.
-std::string summation(const Canonical&, const DeviceCaps&, const C& c, const Sizes& w) {
+std::string summation(const Problem&, const DeviceCaps&, const C& c, const Sizes& w) {
   const std::string chain =
       fmt::format("mma k16 chain of {}-bit codes, {} bytes a lane", w.code_bits, w.read);
   const std::string all = w.along == 0
@@ -244,7 +244,7 @@ constexpr TypedFamily<C, Sizes> kRow{
     .predict_ns = predict,
     .launch = launch,
     .tile =
-        [](const Canonical&, const C& c, const Sizes& w) {
+        [](const Problem&, const C& c, const Sizes& w) {
           return Tile{c.tile_m, w.columns, w.chunk * c.warps};
         },
     .summation = summation,

@@ -7,17 +7,17 @@ namespace {
 
 constexpr FirstRule<CudaLibrary> kFirst[] = {
     {"a config of cublaslt stands for the library's own kernel and is not generated",
-     [](const Canonical&, const DeviceCaps&, const CudaLibrary&) { return false; }}};
+     [](const Problem&, const DeviceCaps&, const CudaLibrary&) { return false; }}};
 
 constexpr TypedFamily<CudaLibrary, NoSizes> kRow{
     .vendor = Vendor::nvidia,
     .first_rules = kFirst,
-    .sizes = [](const Canonical&, const DeviceCaps&, const CudaLibrary&) { return NoSizes{}; },
-    .enumerate = [](const Canonical&, const DeviceCaps&,
+    .sizes = [](const Problem&, const DeviceCaps&, const CudaLibrary&) { return NoSizes{}; },
+    .enumerate = [](const Problem&, const DeviceCaps&,
                     const std::function<void(const Config&)>&) {},
-    .parameters = [](const Canonical&, const DeviceCaps&, const CudaLibrary&,
+    .parameters = [](const Problem&, const DeviceCaps&, const CudaLibrary&,
                      const NoSizes&) { return Parameters{}; },
-    .predict_ns = [](const Canonical&, const DeviceCaps&, const CudaLibrary&,
+    .predict_ns = [](const Problem&, const DeviceCaps&, const CudaLibrary&,
                      const NoSizes&) { return 0.0; }};
 
 }  // namespace

@@ -70,36 +70,36 @@ bool shares(const TileLines& t, const MmaSizes& w) {
 constexpr FirstRule<CudaMma> kFirst[] = {
     {"the device has a matrix instruction of instruction_k for the types; m, n, k are at least "
      "1, B is not packed",
-     [](const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
+     [](const Problem& p, const DeviceCaps& d, const CudaMma& c) {
        const Gemm& g = p.gemm;
        return cuda::mma_instruction(g, d, c.instruction_k) != nullptr && g.m >= 1 && g.n >= 1 &&
               g.k >= 1 && !g.b_packed;
      }},
     {"a D of fp8 needs sm_89, which has instructions for it",
-     [](const Canonical& p, const DeviceCaps& d, const CudaMma&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaMma&) {
        return p.gemm.d.dtype != DType::fp8_e4m3 || d.gpu.sm >= 89;
      }},
     {"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
      "at most 32 warps",
-     [](const Canonical&, const DeviceCaps&, const CudaMma& c) {
+     [](const Problem&, const DeviceCaps&, const CudaMma& c) {
        return sizes_known(c) && c.group >= 1 && c.group <= 64;
      }}};
 
 constexpr Rule<CudaMma, MmaSizes> kRules[] = {
     {"a warp's part of the tile is a multiple of 16 x 16, and the warps fit a block",
-     [](const Canonical&, const DeviceCaps& d, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaMma& c, const MmaSizes& w) {
        return c.block_m % c.warps_m == 0 && c.block_n % c.warps_n == 0 && w.warp_m % 16 == 0 &&
               w.warp_n % 16 == 0 && w.threads <= d.gpu.threads_block;
      }},
     {"block_k is whole steps of the instruction, an even number with ahead=1",
-     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        const int k = c.block_k;
        // Steps that are read ahead alternate between two sets of registers.
        return w.steps >= 1 && k % w.step_k == 0 && (!c.ahead || w.steps % 2 == 0);
      }},
     {"gate: half of a warp's columns is whole reads of B and whole stores of D; columns that "
      "alternate are k-major",
-     [](const Canonical& p, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
        if (!gated(p.gemm)) return true;
        const int together = std::max(w.store_width, 16 / size_of(p.gemm.accumulator));
        const int half = w.warp_n / 2;
@@ -111,62 +111,62 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
                               apart * size_of(p.gemm.b.dtype) % w.width == 0);
      }},
     {"groups: no splits, stream=0, and at most 4096 of them",
-     [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
        return !grouped(p.gemm) ||
               (c.sharing() == Sharing::tiles && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"threads divide the copies of A and B evenly",
-     [](const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
        return shares(w.a, w) && shares(w.b, w);
      }},
     {"copies without cp.async need stages=2 and ahead=0",
-     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        return w.async || (c.stages == 2 && !c.ahead);
      }},
     {"the swizzles of A and B leave no bank conflicts",
-     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        const auto fits = [](const TileLines& t, Exchange e) {
          return cuda::is_sound(t, e) && cuda::turns_lost(t, e) == 0;
        };
        return fits(w.a, c.exchange_a()) && fits(w.b, c.exchange_b());
      }},
     {"accumulators and operands fit the registers",
-     [](const Canonical&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
        return w.registers <= std::min(255, d.gpu.registers_unit / w.threads);
      }},
     {"stages fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaMma&, const MmaSizes& w) {
        return w.shared_bytes + w.table_bytes <= d.gpu.shared_block_bytes - 1024;
      }},
     {"8-bit floats need numerics=fast where tensor cores truncate their sums",
-     [](const Canonical& p, const DeviceCaps& d, const CudaMma&, const MmaSizes&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaMma&, const MmaSizes&) {
        const bool small = is_floating(p.gemm.a.dtype) && bits_of(p.gemm.a.dtype) == 8;
        return !small || !truncates_sums(d) || p.gemm.numerics == Numerics::fast;
      }},
     {"splits is 1 to 64, at most the stages of k, and 1 with stream=1",
-     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        const int splits = c.splits;
        return splits >= 1 && splits <= 64 && (splits == 1 || !c.stream) &&
               (splits == 1 || w.stages_of_k >= splits);
      }},
     {"the counters of split-K and stream-K fit 64 KiB",
-     [](const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
        return w.counters * 4 <= cuda::kCounterBytes;
      }},
     {"stream-K shares of k fit 31 bits",
-     [](const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        if (!c.stream) return true;
        return 2.0 * double(w.grid) * double(w.stages_of_k) * double(w.grid + 1) < 2e9;
      }},
     {"tile numbers, stages of all splits, m, n and k fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaMma& c, const MmaSizes& w) {
        const std::int64_t most = std::int64_t{1} << 31;
        return w.tiles * c.splits < most / 2 && w.stages_of_k * c.splits < most &&
               cuda::band_fits(c.group, ceil_div(p.gemm.columns_of_b(), c.block_n)) &&
               p.gemm.m < most - 512 && p.gemm.columns_of_b() < most - 512 && p.gemm.k < most - 512;
      }},
     {"k/splits elements are less than 1 GiB",
-     [](const Canonical& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
        const int size = std::max(size_of(p.gemm.a.dtype), size_of(p.gemm.b.dtype));
        return ceil_div(p.gemm.k, c.splits) * size < (std::int64_t{1} << 30) - 65536;
      }}};
@@ -186,7 +186,7 @@ constexpr Shape kShapes[] = {
 /// Rounds of tiles beyond which an idle last one costs less than 2 %.
 constexpr std::int64_t kMostRounds = 64;
 
-void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
+void visit_sharings(const Problem& p, const DeviceCaps& d, CudaMma c,
                     const std::function<void(const Config&)>& visit) {
   c.splits = 1;
   visit(c);
@@ -207,7 +207,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaMma c,
   }
 }
 
-void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
+void visit_stages(const Problem& p, const DeviceCaps& d, CudaMma c, bool few,
                   const std::function<void(const Config&)>& visit) {
   const auto w = mma_sizes(p, d, c);
   if (!w.async) {
@@ -226,7 +226,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaMma c, bool few,
 }
 
 /// Hopper's own matrix instruction reads these operands as they are and is the faster one.
-bool wgmma_is_better(const Canonical& p, const DeviceCaps& d) {
+bool wgmma_is_better(const Problem& p, const DeviceCaps& d) {
   const int size = size_of(p.gemm.a.dtype);
   const bool readable = size == 2 || (size <= 4 && p.a_k_major && p.b_k_major);
   return d.gpu.sm == 90 && d.gpu.arch_specific &&
@@ -234,7 +234,7 @@ bool wgmma_is_better(const Canonical& p, const DeviceCaps& d) {
          readable;
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   const int size = size_of(g.a.dtype);
@@ -266,7 +266,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
     }
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
+GpuLaunch launch(const Problem&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {
   GpuLaunch out;
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.counter_bytes;
@@ -281,14 +281,14 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaMma&, const MmaS
 
 /// Parts of split-K end with stages and are added in the order of k. Where stream-K divides k
 /// follows from the number of tiles.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
+std::string summation(const Problem&, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {
   if (c.stream) return {};
   const std::string chain = fmt::format("mma k{} chain", c.instruction_k);
   return c.splits == 1 ? chain
                        : fmt::format("{} parts of {} k, each {}", c.splits, c.block_k, chain);
 }
 
-std::optional<CudaMma> plain(const Canonical& p, const DeviceCaps& d) {
+std::optional<CudaMma> plain(const Problem& p, const DeviceCaps& d) {
   const Gemm& g = p.gemm;
   const auto depths = cuda::mma_depths(g, d);
   if (depths.empty()) return std::nullopt;
@@ -318,7 +318,7 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .predict_ns = cuda::mma_ns,
     .launch = launch,
     .tile =
-        [](const Canonical& p, const CudaMma& c, const MmaSizes&) {
+        [](const Problem& p, const CudaMma& c, const MmaSizes&) {
           return Tile{c.block_m, gated(p.gemm) ? c.block_n / 2 : c.block_n, c.block_k};
         },
     .summation = summation,

@@ -36,7 +36,7 @@ double products_per_cycle(const Gemm& g, int sm) {
 }
 
 /// Cycles of an SM for one stage of one block.
-double stage_cycles(const Canonical& p, const DeviceCaps& d, const MmaSizes& w, const CudaMma& c,
+double stage_cycles(const Problem& p, const DeviceCaps& d, const MmaSizes& w, const CudaMma& c,
                     int resident) {
   const int size = size_of(p.gemm.a.dtype), warps = w.threads / 32;
   const double multiply = double(c.block_m) * c.block_n * c.block_k /
@@ -68,7 +68,7 @@ double stage_cycles(const Canonical& p, const DeviceCaps& d, const MmaSizes& w, 
 
 }  // namespace
 
-double mma_ns(const Canonical& p, const DeviceCaps& d, const CudaMma& c, const MmaSizes& w) {
+double mma_ns(const Problem& p, const DeviceCaps& d, const CudaMma& c, const MmaSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
   const double blocks = double(w.tiles) * c.splits;

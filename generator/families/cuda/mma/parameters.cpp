@@ -117,7 +117,7 @@ void add_sizes(Parameters& out, const MmaSizes& w, const CudaMma& c) {
 
 }  // namespace
 
-Parameters mma_parameters(const Canonical& p, const DeviceCaps& d, const CudaMma& c,
+Parameters mma_parameters(const Problem& p, const DeviceCaps& d, const CudaMma& c,
                           const MmaSizes& w) {
   Parameters out;
   add_common(out, p, d);

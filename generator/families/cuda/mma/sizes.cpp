@@ -48,7 +48,7 @@ DType class_of(const Gemm& g) {
 }
 
 /// Registers of a thread, by experience with NVRTC 13; blocks that then fit.
-void add_registers(MmaSizes& w, const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
+void add_registers(MmaSizes& w, const Problem& p, const DeviceCaps& d, const CudaMma& c) {
   const int words = size_of(w.a.type) == 8 ? 2 : 1;
   const int accumulators = w.warp_m * w.warp_n / 32 * words;
   // Of long steps the compiler reads one operand's tiles when it needs them.
@@ -95,7 +95,7 @@ std::vector<int> mma_depths(const Gemm& g, const DeviceCaps& d) {
   return {};
 }
 
-MmaSizes mma_sizes(const Canonical& p, const DeviceCaps& d, const CudaMma& c) {
+MmaSizes mma_sizes(const Problem& p, const DeviceCaps& d, const CudaMma& c) {
   const Gemm& g = p.gemm;
   const int size = size_of(g.a.dtype);
   MmaSizes w{};

@@ -52,7 +52,7 @@ struct MmaSizes {
   std::int64_t counter_bytes, workspace_bytes;
 };
 
-MmaSizes mma_sizes(const Canonical& problem, const DeviceCaps& device, const CudaMma& config);
+MmaSizes mma_sizes(const Problem& problem, const DeviceCaps& device, const CudaMma& config);
 
 /// The macros of templates/cuda/common/mma.h: lists that only text can give.
 void add_mma_lists(Parameters& out, const MmaInstruction& instruction, const Gemm& gemm);
@@ -62,11 +62,11 @@ void add_mma_lists(Parameters& out, const MmaInstruction& instruction, const Gem
 void add_pairs(Parameters& out, const Gemm& gemm);
 
 /// The constants, macros and choices of the templates.
-Parameters mma_parameters(const Canonical& problem, const DeviceCaps& device, const CudaMma& config,
+Parameters mma_parameters(const Problem& problem, const DeviceCaps& device, const CudaMma& config,
                           const MmaSizes& sizes);
 
 /// The model of the family: nanoseconds of one call.
-double mma_ns(const Canonical& problem, const DeviceCaps& device, const CudaMma& config,
+double mma_ns(const Problem& problem, const DeviceCaps& device, const CudaMma& config,
               const MmaSizes& sizes);
 
 }  // namespace kiln::cuda

@@ -40,7 +40,7 @@ constexpr Pipeline kPipelines[] = {{SimtCopy::async, 2, true, SimtLines::padded}
                                    {SimtCopy::registers, 1, false, SimtLines::padded}};
 
 /// Ways to divide k: not at all; split-K or stream-K where tiles would leave SMs idle.
-void visit_sharing(const Canonical& p, const DeviceCaps& d, CudaSimt c,
+void visit_sharing(const Problem& p, const DeviceCaps& d, CudaSimt c,
                    const std::function<void(const Config&)>& visit) {
   visit(c);
   const auto w = simt_sizes(p, d, c);
@@ -68,7 +68,7 @@ int widest(const Gemm& g, Operand which, bool along_k, const CudaSimt& c, int ro
 
 /// Tiles copied by warps of their own. Which order and how short a loop suit the registers and the
 /// caches of instructions, only measuring tells.
-void visit_fed(const Canonical& p, const DeviceCaps& d, CudaSimt c,
+void visit_fed(const Problem& p, const DeviceCaps& d, CudaSimt c,
                const std::function<void(const Config&)>& visit) {
   c.copy = SimtCopy::warps;
   c.stages = 4;
@@ -84,7 +84,7 @@ void visit_fed(const Canonical& p, const DeviceCaps& d, CudaSimt c,
 
 }  // namespace
 
-void enumerate_simt(const Canonical& p, const DeviceCaps& d,
+void enumerate_simt(const Problem& p, const DeviceCaps& d,
                     const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   for (const int lanes_m : {1, 4})

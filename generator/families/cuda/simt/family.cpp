@@ -44,11 +44,11 @@ int run_of(const Gemm& g, const CudaSimt& c) {
 
 /// Activations are long code: they are expanded once a row of accumulators, not once an
 /// accumulator. The factors of a gate meet in shared memory.
-bool staged(const Canonical& p, const CudaSimt& c) {
+bool staged(const Problem& p, const CudaSimt& c) {
   return c.stages > 0 && (p.gemm.epilogue.activation != Activation::none || gated(p.gemm));
 }
 
-bool copied_async(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
+bool copied_async(const Problem& p, const DeviceCaps& d, const CudaSimt& c) {
   const auto side = [&](const Matrix& m, bool along_k, int width) {
     const int bytes = width * size_of(m.dtype);
     const bool accumulator_type =
@@ -62,27 +62,27 @@ bool copied_async(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
 
 constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
     {"D is not an 8-bit float, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const CudaSimt&, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaSimt&, const SimtSizes&) {
        return p.gemm.d.dtype != fp8_e4m3 && p.gemm.d.dtype != fp8_e5m2 && !p.gemm.b_packed;
      }},
     {"8-bit float operands need sm_89 or later",
-     [](const Canonical& p, const DeviceCaps& d, const CudaSimt&, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaSimt&, const SimtSizes&) {
        const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
        return d.gpu.sm >= 89 || (!is_fp8(p.gemm.a.dtype) && !is_fp8(p.gemm.b.dtype));
      }},
     {"gate: stages >= 1 without copy=warps, an even block_n, and reads of B are of one factor",
-     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        return !gated(p.gemm) || (c.stages >= 1 && c.copy != SimtCopy::warps && c.block_n % 2 == 0 &&
                                  reads_one_factor(p, c));
      }},
     {"groups: sharing=tiles without copy=warps, and at most 4096 of them",
-     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        return !grouped(p.gemm) || (c.sharing == Sharing::tiles && c.copy != SimtCopy::warps &&
                                    p.gemm.batch <= cuda::kMostGroups);
      }},
     {"lanes_m is a power of two up to 32, block_m a multiple of lanes_m*thread_m and block_n "
      "of 32/lanes_m*thread_n, and the warps fit a block",
-     [](const Canonical&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
        if (!is_power_of_two(c.lanes_m) || c.lanes_m > 32 || c.thread_m < 1 || c.thread_n < 1 ||
            c.block_m < 1 || c.block_n < 1 || c.block_m > 1024 || c.block_n > 1024)
          return false;
@@ -92,7 +92,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
      }},
     {"block_k is a power of two from 4 to 64 (1 with stages=0), and threads divide the copies "
      "of A and B evenly",
-     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        if (c.stages == 0) return c.block_k == 1 && c.width_a == 1 && c.width_b == 1;
        const int threads = w.threads;
        return c.block_k >= 4 && c.block_k <= 64 && is_power_of_two(c.block_k) &&
@@ -100,7 +100,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
               shares(c.block_n, c.width_b, p.b_k_major, threads, c.block_k);
      }},
     {"a read of several elements is 2 to 16 bytes, a power of two that divides the alignment",
-     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        const auto fits = [&](int width, Operand which) {
          const int bytes = width * size_of(dtype_of(p.gemm, which));
          return width == 1 || (bytes <= 16 && is_power_of_two(bytes) &&
@@ -110,36 +110,36 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
      }},
     {"copy=async and copy=warps need sm_80 and copies of 4, 8 or 16 bytes of the accumulator's "
      "type (or tf32), of one element along k",
-     [](const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes&) {
        return c.copy == SimtCopy::registers || copied_async(p, d, c);
      }},
     {"copy=warps needs sm_90a or a later arch-specific target, stages >= 2, ahead=1, "
      "lines=padded, whole "
      "consumer warpgroups and registers for them; other copies need unroll=0",
-     [](const Canonical&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
        if (c.copy != SimtCopy::warps) return c.unroll == 0;
        return d.gpu.sm >= 90 && d.gpu.arch_specific && c.stages >= 2 && c.ahead &&
               c.lines == SimtLines::padded && w.threads % 128 == 0 && w.consumer_registers > 0;
      }},
     {"copy=warps needs an even unroll that divides block_k",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        if (c.copy != SimtCopy::warps) return true;
        return c.unroll >= 2 && c.unroll % 2 == 0 && c.block_k % c.unroll == 0 &&
               w.passes * (c.block_k / c.unroll) < std::int64_t{1} << 31;
      }},
     {"order=folded needs an even thread_m",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        return c.order != SimtOrder::folded || c.thread_m % 2 == 0;
      }},
     {"stages is 0 to 8, at most 2 with copy=registers, 2 or more with ahead=1; stages=0 needs "
      "lines=plain and order=pairs",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        if (c.stages < 0 || c.stages > 8 || (c.ahead && c.stages < 2)) return false;
        if (c.stages == 0) return c.lines == SimtLines::plain && c.order == SimtOrder::pairs;
        return c.copy != SimtCopy::registers || c.stages <= 2;
      }},
     {"block_m and block_n are multiples of 4, with lines=exchanged of 32 or powers of two",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        const auto fits = [](int rows) {
          return rows % 32 == 0 || (is_power_of_two(rows) && rows >= 4);
        };
@@ -149,7 +149,7 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
               (c.lines != SimtLines::exchanged || (fits(c.block_m) && fits(c.block_n)));
      }},
     {"accumulators, operands and copies in flight fit the registers of resident blocks",
-     [](const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
        if (c.resident < 1 || c.resident * w.block_threads > d.gpu.threads_unit) return false;
        const double reads = c.stages == 0 ? 0
                                           : double(c.block_m / c.width_a + c.block_n / c.width_b) *
@@ -174,34 +174,34 @@ constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
        return wanted + others <= room;
      }},
     {"stages of resident blocks fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
        const auto bytes = w.shared_bytes + w.table_bytes;
        // 16 bytes more for the flag of a split tile.
        return bytes + 16 <= d.gpu.shared_block_bytes &&
               (bytes + 1024) * c.resident <= d.gpu.shared_unit_bytes;
      }},
     {"sharing is tiles, split or stream",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes&) {
        return c.sharing != Sharing::summed;
      }},
     {"splits is 2 to 64 and at most the passes over k with sharing=split, otherwise 1",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        if (c.sharing != Sharing::split) return c.splits == 1;
        return c.splits >= 2 && c.splits <= 64 && w.passes >= c.splits;
      }},
     {"the counters of split-K and stream-K fit 64 KiB",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        return c.sharing == Sharing::tiles || w.tiles * 4 <= cuda::kCounterBytes;
      }},
     {"sharing=stream needs k >= 1, and stream-K shares of k fit 31 bits",
-     [](const Canonical&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        if (c.sharing != Sharing::stream) return true;
        // Without passes no block has a share of the divided tiles.
        return w.passes > 0 &&
               2.0 * double(w.blocks) * double(w.passes) * double(w.blocks + 1) < 2e9;
      }},
     {"group is 1 to 64, and tile numbers and passes of all splits fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaSimt& c, const SimtSizes& w) {
        return c.group >= 1 && c.group <= 64 &&
               cuda::band_fits(c.group, ceil_div(p.gemm.columns_of_b(), c.block_n)) &&
               w.tiles * c.splits < std::int64_t{1} << 30 &&
@@ -215,7 +215,7 @@ std::string name_of(E value) {
   return {};
 }
 
-void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
+void add_values(Parameters& out, const Problem& p, const CudaSimt& c) {
   out.values["staged"] = value_of(staged(p, c));
   out.values["stages"] = c.stages == 0 ? "none" : std::to_string(c.stages);
   out.values["copy"] = name_of(c.copy);
@@ -226,7 +226,7 @@ void add_values(Parameters& out, const Canonical& p, const CudaSimt& c) {
   out.values["hopper"] = value_of(c.copy == SimtCopy::warps);
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c,
+Parameters parameters(const Problem& p, const DeviceCaps& d, const CudaSimt& c,
                       const SimtSizes& w) {
   Parameters out;
   cuda::add_common(out, p, d);
@@ -270,7 +270,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const CudaSimt& c
   return out;
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaSimt&, const SimtSizes& w) {
+GpuLaunch launch(const Problem&, const DeviceCaps&, const CudaSimt&, const SimtSizes& w) {
   GpuLaunch out;
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = w.zeroed_bytes;
@@ -287,7 +287,7 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaSimt&, const Sim
 
 namespace kiln::cuda {
 
-bool reads_one_factor(const Canonical& p, const CudaSimt& c) {
+bool reads_one_factor(const Problem& p, const CudaSimt& c) {
   if (!gated(p.gemm) || p.b_k_major || c.width_b == 1) return true;
   return p.gemm.epilogue.gate_order == GateOrder::stacked && !lists_products(p.gemm) &&
          p.gemm.n % c.width_b == 0 && c.block_n / 2 % c.width_b == 0;
@@ -307,7 +307,7 @@ bool shares(int rows, int width, bool along_k, int threads, int block_k) {
   return threads % across == 0 && one_divides(threads / across, rows);
 }
 
-SimtSizes simt_sizes(const Canonical& p, const DeviceCaps& d, const CudaSimt& c) {
+SimtSizes simt_sizes(const Problem& p, const DeviceCaps& d, const CudaSimt& c) {
   const Gemm& g = p.gemm;
   SimtSizes w{};
   const std::int64_t rows = std::max(1, c.lanes_m * c.thread_m);
@@ -358,7 +358,7 @@ namespace kiln::cuda::simt {
 namespace {
 
 /// Legal for every valid problem on every NVIDIA device.
-std::optional<CudaSimt> fallback(const Canonical& p, const DeviceCaps&) {
+std::optional<CudaSimt> fallback(const Problem& p, const DeviceCaps&) {
   const bool small = p.gemm.m <= 32 || p.gemm.n <= 32;
   CudaSimt c{.block_m = small ? 32 : 64,
              .block_n = small ? 32 : 64,
@@ -371,7 +371,7 @@ std::optional<CudaSimt> fallback(const Canonical& p, const DeviceCaps&) {
 
 /// One k after the other in one accumulator. Parts of split-K end with passes and are added in the
 /// order of k. Where stream-K divides k follows from the number of tiles.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaSimt& c,
+std::string summation(const Problem&, const DeviceCaps&, const CudaSimt& c,
                       const cuda::SimtSizes&) {
   if (c.sharing == Sharing::tiles) return "fma chain";
   if (c.sharing != Sharing::split) return {};
@@ -379,7 +379,7 @@ std::string summation(const Canonical&, const DeviceCaps&, const CudaSimt& c,
 }
 
 /// Small enough for every type.
-std::optional<CudaSimt> plain(const Canonical&, const DeviceCaps&) {
+std::optional<CudaSimt> plain(const Problem&, const DeviceCaps&) {
   return CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4};
 }
 
@@ -393,7 +393,7 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .predict_ns = cuda::simt_ns,
     .launch = launch,
     .tile =
-        [](const Canonical& p, const CudaSimt& c, const cuda::SimtSizes&) {
+        [](const Problem& p, const CudaSimt& c, const cuda::SimtSizes&) {
           return Tile{c.block_m, gated(p.gemm) ? c.block_n / 2 : c.block_n, c.block_k};
         },
     .summation = summation,

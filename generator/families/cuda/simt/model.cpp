@@ -21,7 +21,7 @@ int accesses(int count, int quad) {
 /// Cycles that a warp keeps its scheduler for one step of k. A scheduler issues one instruction a
 /// cycle; shared memory gives 128 bytes a cycle to all four, and what several lanes read together
 /// is still written to the registers of each.
-double step_cycles(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+double step_cycles(const Problem& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
   const Gemm& g = p.gemm;
   const double accumulators = double(c.thread_m) * c.thread_n, factors = c.thread_m + c.thread_n;
   const double multiply = accumulators * cycles_of(g, d);
@@ -63,7 +63,7 @@ double turn_cycles(const CudaSimt& c) {
 
 }  // namespace
 
-double simt_ns(const Canonical& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
+double simt_ns(const Problem& p, const DeviceCaps& d, const CudaSimt& c, const SimtSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.9 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
   const double warps = w.threads / 32.0;

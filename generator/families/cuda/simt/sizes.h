@@ -21,24 +21,24 @@ struct SimtSizes {
 
 /// The grid of a stream-K launch is as many blocks as run at once. `c` may be any point; the result
 /// has no meaning for one that breaks a rule.
-SimtSizes simt_sizes(const Canonical& problem, const DeviceCaps& device, const CudaSimt& c);
+SimtSizes simt_sizes(const Problem& problem, const DeviceCaps& device, const CudaSimt& c);
 
 /// Registers of a producer thread.
 inline constexpr int kSimtProducerRegisters = 32;
 
 /// Whether reads of several elements of B across k are of one factor, at the alignment of all; true
 /// without a gate.
-bool reads_one_factor(const Canonical& problem, const CudaSimt& config);
+bool reads_one_factor(const Problem& problem, const CudaSimt& config);
 
 /// Whether a block's threads divide the copy of `rows` × `block_k` elements, `width` side by side,
 /// so that accesses of one thread lie constant distances apart.
 bool shares(int rows, int width, bool along_k, int threads, int block_k);
 
 /// All points of the space; rules decide which are legal.
-void enumerate_simt(const Canonical& problem, const DeviceCaps& device,
+void enumerate_simt(const Problem& problem, const DeviceCaps& device,
                     const std::function<void(const Config&)>& visit);
 
-double simt_ns(const Canonical& problem, const DeviceCaps& device, const CudaSimt& config,
+double simt_ns(const Problem& problem, const DeviceCaps& device, const CudaSimt& config,
                const SimtSizes& sizes);
 
 }  // namespace kiln::cuda

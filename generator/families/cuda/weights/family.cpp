@@ -39,13 +39,13 @@ bool computes(const Gemm& g, const DeviceCaps& d) { return has_weights(g) && d.g
 constexpr FirstRule<CudaWeights> kFirst[] = {
     {"B holds weights, and the device has the matrix instruction and cp.async (sm_80); m, n, k are "
      "at least 1",
-     [](const Canonical& p, const DeviceCaps& d, const CudaWeights&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaWeights&) {
        const Gemm& g = p.gemm;
        return computes(g, d) && g.m >= 1 && g.n >= 1 && g.k >= 1;
      }},
     {"tile_n is 16 to 256, tile_m 8 to 128, block_k 64 to 256 and warps 1 to 8, powers of two; "
      "stages 2 to 16, group 1 to 64",
-     [](const Canonical&, const DeviceCaps&, const CudaWeights& c) {
+     [](const Problem&, const DeviceCaps&, const CudaWeights& c) {
        return power_of_two(c.tile_n, 16, 256) && power_of_two(c.tile_m, 8, 128) &&
               power_of_two(c.block_k, 64, 256) && power_of_two(c.warps, 1, 8) && c.stages >= 2 &&
               c.stages <= 16 && c.group >= 1 && c.group <= 64;
@@ -53,43 +53,41 @@ constexpr FirstRule<CudaWeights> kFirst[] = {
 
 constexpr Rule<CudaWeights, WeightsSizes> kRules[] = {
     {"A and B are k-major, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const CudaWeights&, const WeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWeights&, const WeightsSizes&) {
        return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
      }},
-    {"every warp has at least 16 columns",
-     [](const Canonical&, const DeviceCaps&, const CudaWeights&, const WeightsSizes& w) {
-       return w.tiles_m >= 1;
-     }},
+    {"every warp has at least 16 columns", [](const Problem&, const DeviceCaps&, const CudaWeights&,
+                                              const WeightsSizes& w) { return w.tiles_m >= 1; }},
     {"a stage holds whole groups, and what is decoded together",
-     [](const Canonical&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
        return c.block_k % w.decode_k == 0;
      }},
     {"threads divide the copies of a line evenly",
-     [](const Canonical&, const DeviceCaps&, const CudaWeights&, const WeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWeights&, const WeightsSizes& w) {
        return w.pitch_a / w.unit <= w.threads && w.pitch_b / w.unit <= w.threads;
      }},
     {"accumulators and numbers fit the registers",
-     [](const Canonical&, const DeviceCaps& d, const CudaWeights&, const WeightsSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaWeights&, const WeightsSizes& w) {
        return w.registers <= std::min(255, d.gpu.registers_unit / w.threads);
      }},
     {"stages fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const CudaWeights&, const WeightsSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaWeights&, const WeightsSizes& w) {
        return w.shared_bytes + w.table_bytes <= d.gpu.shared_block_bytes - 1024;
      }},
     {"groups: no splits, and at most 4096 of them",
-     [](const Canonical& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes&) {
        return !grouped(p.gemm) || (c.splits == 1 && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"splits is 1 to 64, at most the stages of k",
-     [](const Canonical&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
        return c.splits >= 1 && c.splits <= 64 && (c.splits == 1 || w.stages_of_k >= c.splits);
      }},
     {"the counters of split-K fit 64 KiB",
-     [](const Canonical&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
        return c.splits == 1 || w.tiles * 4 <= cuda::kCounterBytes;
      }},
     {"tile numbers, stages of all splits, scales, m, n and k fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
        const Gemm& g = p.gemm;
        const std::int64_t most = std::int64_t{1} << 31;
        const std::int64_t groups = w.along == 0 ? 1 : g.k / w.along;
@@ -99,12 +97,12 @@ constexpr Rule<CudaWeights, WeightsSizes> kRules[] = {
               double(g.batch) * double(g.columns_of_b()) * double(groups) < double(most);
      }},
     {"k/splits elements are less than 1 GiB",
-     [](const Canonical& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWeights& c, const WeightsSizes&) {
        return ceil_div(p.gemm.k, c.splits) * 2 < (std::int64_t{1} << 30) - 65536;
      }}};
 
 /// Parts of split-K that keep every SM busy, and no more than two waves of blocks.
-void visit_splits(const Canonical& p, const DeviceCaps& d, CudaWeights c,
+void visit_splits(const Problem& p, const DeviceCaps& d, CudaWeights c,
                   const std::function<void(const Config&)>& visit) {
   c.splits = 1;
   visit(c);
@@ -118,7 +116,7 @@ void visit_splits(const Canonical& p, const DeviceCaps& d, CudaWeights c,
   }
 }
 
-void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWeights c,
+void visit_stages(const Problem& p, const DeviceCaps& d, CudaWeights c,
                   const std::function<void(const Config&)>& visit) {
   for (const int block_k : {64, 128, 256})
     for (const int stages : {3, 4, 6, 8}) {
@@ -129,7 +127,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWeights c,
     }
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   if (!computes(p.gemm, d)) return;
   for (const int tile_m : {8, 16, 32, 64, 128}) {
@@ -148,7 +146,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
   }
 }
 
-GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
+GpuLaunch launch(const Problem&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {
   GpuLaunch out;
   out.workspace_bytes = w.workspace_bytes;
   out.zeroed_bytes = c.splits > 1 ? cuda::kCounterBytes : 0;
@@ -163,7 +161,7 @@ GpuLaunch launch(const Canonical&, const DeviceCaps&, const CudaWeights& c, cons
 
 /// The sum of a group, or of a whole column, is scaled, then added. The instruction takes pairs in
 /// the order in which they lie in words of codes. Parts of split-K end with stages.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaWeights& c,
+std::string summation(const Problem&, const DeviceCaps&, const CudaWeights& c,
                       const WeightsSizes& w) {
   const std::string chain = fmt::format("mma k16 chain of {}-bit words, scaled", w.code_bits);
   const std::string all =
@@ -171,7 +169,7 @@ std::string summation(const Canonical&, const DeviceCaps&, const CudaWeights& c,
   return c.splits == 1 ? all : fmt::format("{} parts of {} k, each {}", c.splits, c.block_k, all);
 }
 
-std::optional<CudaWeights> plain(const Canonical& p, const DeviceCaps& d) {
+std::optional<CudaWeights> plain(const Problem& p, const DeviceCaps& d) {
   if (!computes(p.gemm, d)) return std::nullopt;
   return CudaWeights{.tile_n = 64, .tile_m = 16, .block_k = 128, .warps = 4, .stages = 3};
 }
@@ -187,7 +185,7 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
     .predict_ns = cuda::weights_ns,
     .launch = launch,
     .tile =
-        [](const Canonical&, const CudaWeights& c, const WeightsSizes& w) {
+        [](const Problem&, const CudaWeights& c, const WeightsSizes& w) {
           return Tile{c.tile_m, w.columns, c.block_k};
         },
     .summation = summation,

@@ -19,7 +19,7 @@ double products_per_cycle(int sm) {
 }
 
 /// Cycles of an SM for one stage of one block.
-double stage_cycles(const Canonical& p, const DeviceCaps& d, const WeightsSizes& w,
+double stage_cycles(const Problem& p, const DeviceCaps& d, const WeightsSizes& w,
                     const CudaWeights& c, int resident) {
   const double k = c.block_k, warps = c.warps;
   const double multiply = double(c.tile_m) * c.tile_n * k / products_per_cycle(d.gpu.sm) *
@@ -53,7 +53,7 @@ double blocks_of(const Gemm& g, const WeightsSizes& w, const CudaWeights& c) {
 
 }  // namespace
 
-double weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWeights& c,
+double weights_ns(const Problem& p, const DeviceCaps& d, const CudaWeights& c,
                   const WeightsSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);

@@ -37,7 +37,7 @@ void add_sizes(Parameters& out, const WeightsSizes& w, const CudaWeights& c) {
 
 }  // namespace
 
-Parameters weights_parameters(const Canonical& p, const DeviceCaps& d, const CudaWeights& c,
+Parameters weights_parameters(const Problem& p, const DeviceCaps& d, const CudaWeights& c,
                               const WeightsSizes& w) {
   const Gemm& g = p.gemm;
   Parameters out;

@@ -13,7 +13,7 @@ namespace kiln::cuda {
 namespace {
 
 /// Registers of a thread, and blocks that then fit.
-void add_registers(WeightsSizes& w, const Canonical& p, const DeviceCaps& d, const CudaWeights& c) {
+void add_registers(WeightsSizes& w, const Problem& p, const DeviceCaps& d, const CudaWeights& c) {
   const Gemm& g = p.gemm;
   const int steps = w.decode_k / 16, sums = w.tiles_m * w.tiles_n * 4;
   const bool grouped = w.along > 0, rest = g.zero == Zero::floating;
@@ -60,7 +60,7 @@ Exchange exchange_of_left(int code_bits) {
   return code_bits == 4 ? Exchange{1, 6, 0} : Exchange{2, 5, 0};
 }
 
-WeightsSizes weights_sizes(const Canonical& p, const DeviceCaps& d, const CudaWeights& c) {
+WeightsSizes weights_sizes(const Problem& p, const DeviceCaps& d, const CudaWeights& c) {
   const Gemm& g = p.gemm;
   WeightsSizes w{};
   w.code_bits = bits_of(g.b.dtype);

@@ -34,7 +34,7 @@ struct WeightsSizes {
   std::int64_t workspace_bytes;
 };
 
-WeightsSizes weights_sizes(const Canonical& problem, const DeviceCaps& device,
+WeightsSizes weights_sizes(const Problem& problem, const DeviceCaps& device,
                            const CudaWeights& config);
 
 /// Exchanges of lines of `pitch` bytes of codes, of which 8 at a time are read, 16 bytes of each.
@@ -43,11 +43,11 @@ Exchange exchange_of_codes(int pitch);
 Exchange exchange_of_left(int code_bits);
 
 /// The constants, macros and choices of the templates.
-Parameters weights_parameters(const Canonical& problem, const DeviceCaps& device,
+Parameters weights_parameters(const Problem& problem, const DeviceCaps& device,
                               const CudaWeights& config, const WeightsSizes& sizes);
 
 /// The model of the family: nanoseconds of one call.
-double weights_ns(const Canonical& problem, const DeviceCaps& device, const CudaWeights& config,
+double weights_ns(const Problem& problem, const DeviceCaps& device, const CudaWeights& config,
                   const WeightsSizes& sizes);
 
 }  // namespace kiln::cuda

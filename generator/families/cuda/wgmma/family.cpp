@@ -80,7 +80,7 @@ bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && s
 /// Whether a batch's two factors of B lie as far apart as batches do from each other's, and a tile
 /// has as many lines of either: a warpgroup's sums of both are a thread's own. Products of a list
 /// have tensor maps of their own, which begin at multiples of 16 bytes where lines run along k.
-bool factors_fit(const Canonical& p, const CudaWgmma& c) {
+bool factors_fit(const Problem& p, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
   const int rows = c.pingpong ? c.left : c.left / std::max(1, c.warpgroups);
@@ -105,76 +105,76 @@ bool may_alternate(const CudaWgmma& c) {
 
 constexpr FirstRule<CudaWgmma> kFirst[] = {
     {"the device is sm_90a",
-     [](const Canonical&, const DeviceCaps& d, const CudaWgmma&) {
+     [](const Problem&, const DeviceCaps& d, const CudaWgmma&) {
        return d.gpu.sm == 90 && d.gpu.arch_specific;
      }},
     {"wgmma has an instruction for the types; m, n, k are at least 1, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        const Gemm& g = p.gemm;
        const auto known = [&](DType t) { return c.halves || !cuda::wgmma_type(t).empty(); };
        return known(g.a.dtype) && known(g.b.dtype) && g.m >= 1 && g.n >= 1 && g.k >= 1 &&
               !g.b_packed;
      }},
     {"halves=1 needs numerics=tensor and pack_a=1, pack_b=1, promote=1, clip=0",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        return !c.halves || (splits(p.gemm) && c.pack_a && c.pack_b && c.promote && !c.clip);
      }},
     {"pack_a=0 needs an A that TMA can address",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        return c.pack_a || (aligned_for_copies(p.gemm, Operand::a) &&
                            (p.a_k_major || may_run_across_k(p.gemm.a.dtype, !c.swap)));
      }},
     {"pack_b=0 needs a B that TMA can address",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        return c.pack_b || (aligned_for_copies(p.gemm, Operand::b) &&
                            (p.b_k_major || may_run_across_k(p.gemm.b.dtype, c.swap)));
      }},
     {"left is a multiple of 64, right of 8 (of 16 above 32 for integers), both at most 256",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        const bool bytes = !is_floating(p.gemm.a.dtype);
        return c.right >= 8 && c.right <= 256 && c.right % (bytes && c.right > 32 ? 16 : 8) == 0 &&
               c.left >= 64 && c.left <= 256 && c.left % 64 == 0;
      }},
     {"scale_d: halves=0",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        return p.gemm.scale_d == Scale::none || !c.halves;
      }},
-    {"gate: halves=0", [](const Canonical& p, const DeviceCaps&,
+    {"gate: halves=0", [](const Problem& p, const DeviceCaps&,
                           const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
     {"groups: sharing=tiles, halves=0, pack_a=0 (where rows of A are by index it or gather=1), "
      "pack_b=0, clip=0, and at most 4096 of them",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        return !grouped(p.gemm) || (c.sharing == Sharing::tiles && !c.halves &&
                                    c.pack_a == (gathers(p.gemm) && !c.gather) && !c.pack_b &&
                                    !c.clip && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"gather=1 needs rows of A by index, no scales of blocks, tiles of at most 128 rows of A (96 "
      "with warpgroups=3), and blocks of a cluster that share none",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        // The lanes that bring rows keep their numbers in registers.
        return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.scale_a) &&
                             (c.swap ? c.right : c.left) <= (c.warpgroups == 3 ? 96 : 128) &&
                             (c.swap ? c.cluster_left : c.cluster_right) == 1);
      }},
     {"groups of k: both A and B are k-major, or neither is",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma&) {
        // Across k a group's lines are a stage's last ones, along k they lie where all of k has
        // them.
        return p.gemm.grouping != Grouping::k || p.a_k_major == p.b_k_major;
      }},
     {"gate: B's factors, two matrices to TMA, are whole tiles' halves",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        return !gated(p.gemm) || factors_fit(p, c);
      }},
     {"warpgroups is 1 to 3 and divides left into multiples of 64; pingpong=1 needs warpgroups=2",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c) {
        if (c.pingpong) return c.warpgroups == 2;
        return c.warpgroups >= 1 && c.warpgroups <= 3 && c.left % (64 * c.warpgroups) == 0;
      }}};
 
 constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
     {"accumulators, register operands and scales fit the registers",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        const int all = w.subtiles * w.accumulators;
        return sums_fit(w, c.halves    ? 3 * all
                           : w.in_turn ? all + w.accumulators
@@ -182,29 +182,29 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
                                       : all);
      }},
     {"gate of a list: 64 left rows a warpgroup, or swap=1 and right at most 128",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        // What a product's D needs in registers beside more sums: 120 to 1528 bytes were spilled.
        return !gated(p.gemm) || !lists_products(p.gemm) || w.subtiles == 1 ||
               (c.swap && w.subtiles * w.accumulators <= 128);
      }},
     {"scale_d=1x128 or line of a list with swap=1: at most 128 sums a thread, promoted ones among "
      "them",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        // 176 spilled 484 bytes.
        return !is_output(p.gemm, Operand::scale_d) || !lists_products(p.gemm) || !c.swap ||
               (c.promote ? 2 : 1) * w.subtiles * w.accumulators <= 128;
      }},
     {"promote=1 needs 8-bit float operands or halves=1",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.promote || c.halves || cuda::wgmma_type(p.gemm.a.dtype).starts_with('e');
      }},
     {"alternate=1 needs promote=1, halves=0, pingpong=0, warpgroups=2 and all of their sums at "
      "once",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return !c.alternate || (may_alternate(c) && !w.in_turn);
      }},
     {"promote=0 needs at most 15564 elements of k for one accumulator of 8-bit floats",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        // Tensor cores truncate such accumulators to about 13 bits, towards zero. The loss grows by
        // about sqrt(k) / 2^17.5 of sum |a||b|: what verification grants (reference.cpp of the
        // tuner) is no more than twice that of k = 2^14.
@@ -213,25 +213,25 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return c.promote || !truncated || double(p.gemm.k) / std::max(1, c.splits) <= kLongest;
      }},
     {"promote=0 of 8-bit floats needs numerics=fast",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return c.promote || !cuda::wgmma_type(p.gemm.a.dtype).starts_with('e') ||
               p.gemm.numerics == Numerics::fast;
      }},
     {"tma_scales=1 needs swap=0, sharing=tiles, and scales that TMA can address: 1x128:128x128, "
      "align=16 and four, eight, twelve ... of them along k (and m, where a block's lie side by "
      "side, and no groups of rows then); no gate, no groups of k",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return !c.tma_scales ||
               (cuda::scales_may_be_copied(p.gemm) && !c.swap && c.sharing == Sharing::tiles);
      }},
     {"scale_order: fewer than 2^31 scales of either operand",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes&) {
        constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
        return !orders_scales(p.gemm) ||
               (span(p.gemm, Operand::scale_a) <= kMost && span(p.gemm, Operand::scale_b) <= kMost);
      }},
     {"cluster_left*cluster_right is 1 or 2, and right a multiple of 8*cluster_left",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        // Four blocks do not fit all groups of SMs, nor do 32 clusters of four fit at once: at
        // 5000³ squares took 1.7 times the time of pairs (H200).
        const int blocks = c.cluster_left * c.cluster_right;
@@ -239,44 +239,44 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return known && c.right % (8 * c.cluster_left) == 0;
      }},
     {"stages is 2 to 64, and stages fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
        return c.stages >= 2 && c.stages <= 64 && w.shared_bytes <= d.gpu.shared_block_bytes;
      }},
     {"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return cuda::splits_fit(c.sharing, c.splits, w);
      }},
     {"clip=1 needs an operand that is k-major",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return !c.clip || w.clip_left || w.clip_right;
      }},
     {"paired=1 needs swap=0, no sharing=summed, and a D of 2-byte elements that TMA cannot "
      "store",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return !c.paired || (!c.swap && w.pairable);
      }},
     {"the counters of split-K and stream-K fit 64 KiB",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
        return cuda::counters_fit(w);
      }},
     {"scale_d: 1x128 needs a tile of D with whole blocks of 128 columns (or, with swap=0, "
      "cluster_right=2, sharing=tiles, two tiles that have them), line one of all columns; not "
      "sharing=summed, and sharing=tiles, pingpong=0 where warpgroups share a block",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return cuda::scales_of_d_fit(p.gemm, c, w);
      }},
-    {"group is 1 to 64", [](const Canonical&, const DeviceCaps&, const CudaWgmma& c,
+    {"group is 1 to 64", [](const Problem&, const DeviceCaps&, const CudaWgmma& c,
                             const WgmmaSizes&) { return c.group >= 1 && c.group <= 64; }},
     {"along=hilbert needs a group that is a power of two",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes&) {
        return c.along != Along::hilbert || std::has_single_bit(static_cast<unsigned>(c.group));
      }},
     {"stream-K shares of k fit 31 bits",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return cuda::stream_fits(c.sharing, w);
      }},
     {"tile numbers and stages of all splits fit 31 bits",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        const std::int64_t across = c.along == Along::right ? w.tiles_left : w.tiles_right;
        return w.tiles * c.splits < std::int64_t{1} << 30 &&
               w.tiles * w.cluster * c.left * c.right < std::int64_t{1} << 37 &&
@@ -284,7 +284,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
               std::int64_t{w.stages_of_k} * (c.splits + 1) < std::int64_t{1} << 31;
      }},
     {"packed operands are less than 32 GiB, each of their lines less than 4 GiB",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
        const std::int64_t most = (std::int64_t{1} << 31) * 16;
        const auto fits = [&](const WgmmaSizes::Side& s) {
          return s.packed.bytes < most && s.packed.pitch < std::int64_t{1} << 32;
@@ -292,7 +292,7 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return fits(w.left) && fits(w.right);
      }},
     {"m, n, k and batch fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes& w) {
        const std::int64_t most = std::int64_t{1} << 31;
        return p.gemm.m < most - 512 && p.gemm.n < most - 512 && p.gemm.k < most - 512 &&
               p.gemm.batch * w.parts < most;
@@ -326,8 +326,8 @@ constexpr int kSquares[] = {16, 8, 4};
 
 /// The orders of tiles worth trying: one where they are a line, a curve only where not all of them
 /// run at once.
-std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& d,
-                                          const CudaWgmma& c, bool walks) {
+std::vector<std::pair<Along, int>> orders(const Problem& p, const DeviceCaps& d, const CudaWgmma& c,
+                                          bool walks) {
   if (!walks) return {kGroups[0]};
   std::vector<std::pair<Along, int>> all(std::begin(kGroups), std::end(kGroups));
   const auto w = wgmma_sizes(p, d, c);
@@ -338,7 +338,7 @@ std::vector<std::pair<Along, int>> orders(const Canonical& p, const DeviceCaps& 
 }
 
 /// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
-int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
+int most_stages(const Problem& p, const DeviceCaps& d, CudaWgmma c) {
   const auto shared = [&](int stages) {
     c.stages = stages;
     return wgmma_sizes(p, d, c).shared_bytes;
@@ -352,7 +352,7 @@ int most_stages(const Canonical& p, const DeviceCaps& d, CudaWgmma c) {
   return most;
 }
 
-void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
+void visit_sharings(const Problem& p, const DeviceCaps& d, CudaWgmma c,
                     const std::function<void(const Config&)>& visit) {
   c.sharing = Sharing::tiles;
   c.splits = 1;
@@ -396,7 +396,7 @@ bool overhangs(const WgmmaSizes::Side& side, int tile) {
 }
 
 /// All orders and sharings of a config's tiles, with as many stages as there is room for.
-void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool walks,
+void visit_orders(const Problem& p, const DeviceCaps& d, CudaWgmma c, bool walks,
                   const std::function<void(const Config&)>& visit) {
   const int most = most_stages(p, d, c);
   if (most < 2) return;
@@ -427,7 +427,7 @@ void visit_orders(const Canonical& p, const DeviceCaps& d, CudaWgmma c, bool wal
 }
 
 /// All tiles, clusters, orders and sharings of a config's operands.
-void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
+void visit_tiles(const Problem& p, const DeviceCaps& d, CudaWgmma c,
                  const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   const std::int64_t n = g.columns_of_b();
@@ -455,7 +455,7 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, CudaWgmma c,
   }
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (d.gpu.sm != 90 || g.m < 1 || g.n < 1 || g.k < 1) return;
@@ -488,8 +488,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
 /// adds them in the order of k, a launch of its own every eighth part first. Which operand is the
 /// left one changes no product, but which low parts of halves come first. Where stream-K divides k
 /// follows from the number of tiles.
-std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
-                      const WgmmaSizes& w) {
+std::string summation(const Problem&, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
   const std::string chain =
       c.halves    ? fmt::format("wgmma chain of halves, {}'s low ones first, each {} k added",
                              c.swap ? 'B' : 'A', w.depth)
@@ -511,7 +510,7 @@ std::string summation(const Canonical&, const DeviceCaps&, const CudaWgmma& c,
 /// 8-bit floats are promoted: any k allows that. What TMA may not be able to address is packed.
 /// Both factors of 128 columns of D are 256 lines of B, whose sums fit the registers as the left
 /// operand.
-std::optional<CudaWgmma> plain(const Canonical& p, const DeviceCaps&) {
+std::optional<CudaWgmma> plain(const Problem& p, const DeviceCaps&) {
   const Gemm& g = p.gemm;
   const bool wide = gated(g) && g.scale_d == Scale::line_128;
   return CudaWgmma{.left = wide ? 256 : 128,
@@ -536,7 +535,7 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .predict_ns = cuda::wgmma_ns,
     .launch = cuda::wgmma_launch,
     .tile =
-        [](const Canonical&, const CudaWgmma& c, const WgmmaSizes& w) {
+        [](const Problem&, const CudaWgmma& c, const WgmmaSizes& w) {
           const std::int64_t left = std::int64_t{c.left} * c.cluster_left;
           const std::int64_t right = std::int64_t{c.right} * c.cluster_right;
           const std::int64_t of_d = w.left.factors || w.right.factors ? 2 : 1;

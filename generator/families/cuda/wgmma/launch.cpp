@@ -113,7 +113,7 @@ TensorMapSpec map_of_scales(const Gemm& g, const CudaWgmma& c, MapOperand which)
 
 /// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,
 /// several tiles a block.
-GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) {
+GpuStep pack_step(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w) {
   GpuStep step;
   step.entry = "kiln_pack";
   step.block.x = 256;
@@ -132,7 +132,7 @@ GpuStep pack_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) 
 }
 
 /// A block for each row that runs along k, or for 16 that do not, a few a unit in turn.
-GpuStep split_step(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w) {
+GpuStep split_step(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w) {
   GpuStep step;
   step.entry = "kiln_split";
   step.block.x = 256;
@@ -159,7 +159,7 @@ GpuStep sum_step(const WgmmaSizes& w, const CudaWgmma& c, bool gate) {
 
 }  // namespace
 
-GpuLaunch wgmma_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c,
+GpuLaunch wgmma_launch(const Problem& p, const DeviceCaps& d, const CudaWgmma& c,
                        const WgmmaSizes& w) {
   const Gemm& g = p.gemm;
   GpuLaunch out;

@@ -31,7 +31,7 @@ double products(const CudaWgmma& c) { return c.halves ? 3 : 1; }
 
 /// Cycles of one stage: the instructions (right / 2 each, but no fewer than 57), what shared memory
 /// moves for them, or what L2 gives; and the turn-over between stages.
-double stage_cycles(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c, double ghz) {
+double stage_cycles(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c, double ghz) {
   const double multiply = products(c) * 4.0 * c.left / 64 * std::max(c.right / 2.0, 57.0);
   const double read = products(c) * c.left / 64.0 * (64 + c.right) * 128;
   const double moved =
@@ -77,7 +77,7 @@ double bytes_of(const Gemm& g) {
 /// Cycles of a warpgroup to store one element of D. Where rows of D stand at any
 /// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
-double out_of_registers(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
+double out_of_registers(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
   // By 16 bytes, some 5 instructions a unit instead of a box's.
   if (lists_products(p.gemm)) return 0.055 * size_of(p.gemm.d.dtype) / 2;
   if (w.store == WgmmaSizes::Store::staged) return 0.75;
@@ -88,7 +88,7 @@ double out_of_registers(const Canonical& p, const WgmmaSizes& w, const CudaWgmma
 /// They cost what others do: 72 rows in tiles of 64 took 25.2 us (6144×4096), 18.2 with copies that
 /// end with the operand (H200). Across k a copy moves lines of 128 bytes, whatever part of them the
 /// tile or the operand has.
-double bytes_beyond(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
+double bytes_beyond(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
   const auto beyond = [&](const WgmmaSizes::Side& s, bool clipped, std::int64_t tile,
                           std::int64_t copies) {
     if (clipped || s.factors || grouped(p.gemm)) return 0.0;
@@ -106,7 +106,7 @@ double bytes_beyond(const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c)
 /// memory serves the pairs that still ask alike: 80 tiles on 66 pairs (64 rows of 3072 bf16 each)
 /// take 9.5 us, not the 7.5 us of their bytes, because 14 pairs go on alone with a second tile at
 /// the rate of a port. Below that, a pair gets what its pipelines keep in flight for a latency.
-double memory_ns(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w, const CudaWgmma& c) {
+double memory_ns(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w, const CudaWgmma& c) {
   constexpr double kPort = 158, kLatency = 950;  // bytes a nanosecond; nanoseconds
   const double rate = 0.94 * std::max(1, d.gpu.memory_gbs);
   const double bytes = bytes_of(p.gemm) + 0.67 * bytes_beyond(p, w, c);
@@ -130,7 +130,7 @@ double memory_ns(const Canonical& p, const DeviceCaps& d, const WgmmaSizes& w, c
 
 bool in_whole_lines(const Matrix& m) { return m.ld * size_of(m.dtype) % 128 == 0; }
 
-double wgmma_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
+double wgmma_ns(const Problem& p, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // the clock under load
   const double tile = double(c.left) * c.right;
   const int splits = c.splits;

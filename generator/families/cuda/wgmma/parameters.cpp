@@ -70,7 +70,7 @@ void add_lists(Parameters& out, const WgmmaSizes& w, const CudaWgmma& c, bool in
   define("KILN_ACC_OUT(x)", fmt::format("\"={}\"(x)", letter));
 }
 
-void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const CudaWgmma& c) {
+void add_sizes(Parameters& out, const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
   auto add = [&](const char* name, std::int64_t value, const char* gloss) {
     out.constants.push_back(number(name, value, gloss));
   };
@@ -136,7 +136,7 @@ void add_sizes(Parameters& out, const Canonical& p, const WgmmaSizes& w, const C
 
 }  // namespace
 
-Parameters wgmma_parameters(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c,
+Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgmma& c,
                             const WgmmaSizes& w) {
   Parameters out;
   add_common(out, p, d);

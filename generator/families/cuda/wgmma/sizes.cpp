@@ -46,7 +46,7 @@ int scale_share(const Gemm& g, bool is_a, const CudaWgmma& c) {
   return left || share >= 8 ? share : 1;
 }
 
-WgmmaSizes::Side side(const Canonical& p, bool is_a, const CudaWgmma& c) {
+WgmmaSizes::Side side(const Problem& p, bool is_a, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   const Matrix& m = is_a ? g.a : g.b;
   const bool pack = is_a ? c.pack_a : c.pack_b;
@@ -124,7 +124,7 @@ std::int64_t largest_bytes(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& 
   return w.scale_pairs ? round_up(c.warpgroups * 8 * (w.subtiles * 64 + 8), 128) : 0;
 }
 
-void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
+void add_shared(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
@@ -139,7 +139,7 @@ void add_shared(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
                    w.table_bytes;
 }
 
-void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
+void add_workspace(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
   // The order of templates/cuda/common/workspace.h.
   const bool counted = c.sharing == Sharing::split || c.sharing == Sharing::stream;
   if (counted) w.counter_bytes = kCounterBytes;
@@ -165,7 +165,7 @@ void add_workspace(WgmmaSizes& w, const Canonical& p, const CudaWgmma& c) {
 
 }  // namespace
 
-WgmmaSizes wgmma_sizes(const Canonical& p, const DeviceCaps& d, const CudaWgmma& c) {
+WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
   WgmmaSizes w{};
   w.parts = c.halves ? 2 : 1;

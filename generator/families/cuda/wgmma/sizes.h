@@ -65,7 +65,7 @@ struct WgmmaSizes {
                          // together
 };
 
-WgmmaSizes wgmma_sizes(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config);
+WgmmaSizes wgmma_sizes(const Problem& problem, const DeviceCaps& device, const CudaWgmma& config);
 
 /// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
 bool in_whole_lines(const Matrix& m);
@@ -92,15 +92,15 @@ bool stream_fits(Sharing sharing, const WgmmaSizes& sizes);
 std::string_view wgmma_type(DType type);
 
 /// The constants, macros and choices of the templates.
-Parameters wgmma_parameters(const Canonical& problem, const DeviceCaps& device,
+Parameters wgmma_parameters(const Problem& problem, const DeviceCaps& device,
                             const CudaWgmma& config, const WgmmaSizes& sizes);
 
 /// The tensor maps and steps of one call.
-GpuLaunch wgmma_launch(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config,
+GpuLaunch wgmma_launch(const Problem& problem, const DeviceCaps& device, const CudaWgmma& config,
                        const WgmmaSizes& sizes);
 
 /// The model of the family: nanoseconds of one call.
-double wgmma_ns(const Canonical& problem, const DeviceCaps& device, const CudaWgmma& config,
+double wgmma_ns(const Problem& problem, const DeviceCaps& device, const CudaWgmma& config,
                 const WgmmaSizes& sizes);
 
 }  // namespace kiln::cuda

@@ -67,12 +67,12 @@ bool may_round(const Gemm& g, const DeviceCaps& d) {
 
 constexpr FirstRule<CudaWgmmaWeights> kFirst[] = {
     {"B holds weights, the device is sm_90a, m, n and k are at least 1",
-     [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights&) {
+     [](const Problem& p, const DeviceCaps& d, const CudaWgmmaWeights&) {
        return computes(p.gemm, d);
      }},
     {"tile_m is a multiple of 8 up to 256, warpgroups 1 to 3, block_k 64, 128 or 256, stages 2 to "
      "64, group 1 to 64, turn 0, 2 or 4",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights& c) {
        return c.tile_m >= 8 && c.tile_m <= 256 && c.tile_m % 8 == 0 && c.warpgroups >= 1 &&
               c.warpgroups <= 3 && (c.block_k == 64 || c.block_k == 128 || c.block_k == 256) &&
               c.stages >= 2 && c.stages <= 64 && c.group >= 1 && c.group <= 64 &&
@@ -81,44 +81,43 @@ constexpr FirstRule<CudaWgmmaWeights> kFirst[] = {
 
 constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
     {"A and B are k-major, B is not packed",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
        return p.a_k_major && p.b_k_major && !p.gemm.b_packed;
      }},
     {"TMA can address A and B: 16-byte aligned addresses, pitches and batch strides",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
        return aligned_for_copies(p.gemm, Operand::a) && aligned_for_copies(p.gemm, Operand::b);
      }},
     {"gate: a batch's two factors lie as far apart as batches do from each other's",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
        const Gemm& g = p.gemm;
        return !gated(g) || g.batch == 1 ||
               (g.epilogue.gate_order == GateOrder::stacked && g.b.batch_stride == 2 * g.n * g.b.ld);
      }},
     {"groups: sharing=tiles, and at most 4096 of them",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes&) {
+     [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
        return !grouped(p.gemm) ||
               (c.sharing == Sharing::tiles && p.gemm.batch <= cuda::kMostGroups);
      }},
     {"round_weights=1 needs numerics=fast, groups along k and, beside an A of fp16, scales of fp16",
-     [](const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
+     [](const Problem& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes&) { return !c.round_weights || may_round(p.gemm, d); }},
     {"zero points are integers, or there are none, or round_weights=1",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes&) { return p.gemm.zero != Zero::floating || c.round_weights; }},
+     [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
+       return p.gemm.zero != Zero::floating || c.round_weights;
+     }},
     {"a turn is of one stage, or round_weights=1 and there are more stages",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
        // The next turn's first codes are read before the last stage of this one is free.
        return c.turn == 0 || (c.round_weights && c.stages > c.turn);
      }},
     {"a turn holds whole groups, a stage at most 128 bytes of a column's codes",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
        return (w.along == 0 || c.block_k * c.stages_of_turn() % w.along == 0) &&
               w.code_pitch <= 128;
      }},
     {"accumulators and numbers fit the registers",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
        // Where the kernel starts with 128 registers a thread, the assembler gives up on
        // instructions that alone need as many.
        const auto& registers = w.wgmma.registers;
@@ -126,20 +125,23 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
               (registers.launch > 128 || w.wgmma.accumulators <= 64);
      }},
     {"stages fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const CudaWgmmaWeights&,
-        const WgmmaWeightsSizes& w) { return w.wgmma.shared_bytes <= d.gpu.shared_block_bytes; }},
+     [](const Problem&, const DeviceCaps& d, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
+       return w.wgmma.shared_bytes <= d.gpu.shared_block_bytes;
+     }},
     {"splits is 2 to 128 and at most the stages of k with sharing=split or summed, otherwise 1",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes& w) { return cuda::splits_fit(c.sharing, c.splits, w.wgmma); }},
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+       return cuda::splits_fit(c.sharing, c.splits, w.wgmma);
+     }},
     {"the counters of split-K and stream-K fit 64 KiB",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
        return cuda::counters_fit(w.wgmma);
      }},
     {"stream-K shares of k fit 31 bits",
-     [](const Canonical&, const DeviceCaps&, const CudaWgmmaWeights& c,
-        const WgmmaWeightsSizes& w) { return cuda::stream_fits(c.sharing, w.wgmma); }},
+     [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+       return cuda::stream_fits(c.sharing, w.wgmma);
+     }},
     {"tile numbers, stages of all splits, scales, m, n, k and batch fit 31 bits",
-     [](const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+     [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights& c,
         const WgmmaWeightsSizes& w) {
        const Gemm& g = p.gemm;
        const std::int64_t most = std::int64_t{1} << 31;
@@ -152,7 +154,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
               double(g.batch) * double(g.columns_of_b()) * double(groups) < double(most);
      }}};
 
-void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
+void visit_sharings(const Problem& p, const DeviceCaps& d, CudaWgmmaWeights c,
                     const std::function<void(const Config&)>& visit) {
   visit(c);
   if (grouped(p.gemm)) return;
@@ -174,7 +176,7 @@ void visit_sharings(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
 }
 
 /// As many stages as shared memory holds, k has use for, and the ring's bookkeeping stays small.
-void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
+void visit_stages(const Problem& p, const DeviceCaps& d, CudaWgmmaWeights c,
                   const std::function<void(const Config&)>& visit) {
   for (const int block_k : {64, 128, 256}) {
     c.block_k = block_k;
@@ -189,7 +191,7 @@ void visit_stages(const Canonical& p, const DeviceCaps& d, CudaWgmmaWeights c,
   }
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (!computes(g, d)) return;
@@ -211,7 +213,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
 
 /// The sum of a group, or of a whole column, is scaled, then added, or weights are rounded first.
 /// Parts of split-K end with stages; a launch of its own adds every eighth part first.
-std::string summation(const Canonical& p, const DeviceCaps&, const CudaWgmmaWeights& c,
+std::string summation(const Problem& p, const DeviceCaps&, const CudaWgmmaWeights& c,
                       const WgmmaWeightsSizes& w) {
   if (c.sharing == Sharing::stream) return {};
   const std::string all =
@@ -234,7 +236,7 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
     .predict_ns = cuda::wgmma_weights_ns,
     .launch = cuda::wgmma_weights_launch,
     .tile =
-        [](const Canonical&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
+        [](const Problem&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
           return Tile{c.tile_m, 64 * c.warpgroups, c.block_k * c.stages_of_turn()};
         },
     .summation = summation,

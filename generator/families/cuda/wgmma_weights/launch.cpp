@@ -5,7 +5,7 @@
 
 namespace kiln::cuda {
 
-GpuLaunch wgmma_weights_launch(const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
+GpuLaunch wgmma_weights_launch(const Problem& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
                                const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
   const auto batches = [&](const Matrix& m) { return m.batch_stride == 0 ? 1 : g.batch; };

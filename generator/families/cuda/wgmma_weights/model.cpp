@@ -12,7 +12,7 @@ namespace kiln::cuda {
 namespace {
 
 /// Instructions of a warp for the words of one step: those of four pairs, and their reads.
-double decode_instructions(const Canonical& p, const CudaWgmmaWeights& c,
+double decode_instructions(const Problem& p, const CudaWgmmaWeights& c,
                            const WgmmaWeightsSizes& w) {
   const double pair = pair_instructions(p.gemm) + (c.round_weights ? 1 : 0);
   return 4 * pair + (w.code_bits == 4 ? 2 : 4) + 6;
@@ -25,7 +25,7 @@ struct Waits {
   double count, instructions;
 };
 
-Waits waits_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+Waits waits_of(const Problem& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   if (c.round_weights) return {1, 6};
   const double decode = decode_instructions(p, c, w);
   if (w.along == 0) return {double(w.factors), decode};
@@ -37,7 +37,7 @@ Waits waits_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeights
 /// place of the ring is filled again. Warpgroups wait together, for the same stages: the tensor
 /// cores rest meanwhile. (Counted so, 512 rows of int4 in groups of 128 take 1.3 times what their
 /// instructions do; 1.34 was measured on an H200.)
-double turn_cycles(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+double turn_cycles(const Problem& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   const int turn = c.stages_of_turn();
   const double depth = double(c.block_k) * turn;
   const double steps = w.factors * depth / 16.0, warpgroups = c.warpgroups;
@@ -73,7 +73,7 @@ double computed_tiles(const Gemm& g, const CudaWgmmaWeights& c, const WgmmaWeigh
 
 }  // namespace
 
-double wgmma_weights_ns(const Canonical& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
+double wgmma_weights_ns(const Problem& p, const DeviceCaps& d, const CudaWgmmaWeights& c,
                         const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);       // the clock under load

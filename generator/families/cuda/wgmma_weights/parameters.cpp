@@ -5,7 +5,7 @@
 
 namespace kiln::cuda {
 
-Parameters wgmma_weights_parameters(const Canonical& p, const DeviceCaps& d,
+Parameters wgmma_weights_parameters(const Problem& p, const DeviceCaps& d,
                                     const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
   Parameters out = wgmma_parameters(w.numbers, d, w.wgmma_config, w.wgmma);

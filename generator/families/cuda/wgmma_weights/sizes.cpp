@@ -12,7 +12,7 @@ namespace {
 /// their way, codes of this read and the next, scales and zero points of two columns as they are
 /// fetched and as they are used, and the rest, more of it with codes of eight bits: a tile of 176
 /// rows in groups of 128 spills 72 bytes. Where weights are rounded, no group has sums of its own.
-int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
+int registers_of(const Problem& p, const CudaWgmmaWeights& c, const WgmmaWeightsSizes& w) {
   const Gemm& g = p.gemm;
   const bool of_groups = w.along > 0 && !c.round_weights;
   const int sums = w.wgmma.accumulators * (w.factors + (of_groups ? 1 : 0));
@@ -32,7 +32,7 @@ int registers_of(const Canonical& p, const CudaWgmmaWeights& c, const WgmmaWeigh
 
 }  // namespace
 
-WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& p, const DeviceCaps& d,
+WgmmaWeightsSizes wgmma_weights_sizes(const Problem& p, const DeviceCaps& d,
                                       const CudaWgmmaWeights& c) {
   const int factors = gated(p.gemm) ? 2 : 1;
   WgmmaWeightsSizes w{.numbers = p,

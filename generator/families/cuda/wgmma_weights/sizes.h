@@ -12,7 +12,7 @@ namespace kiln::cuda {
 /// The problem and a config as the kernel sees them. Once codes are numbers, the rest is
 /// cuda_wgmma's: its rings, tiles, stores and reductions.
 struct WgmmaWeightsSizes {
-  Canonical numbers;  // the problem with weights of A's type
+  Problem numbers;  // the problem with weights of A's type
   CudaWgmma wgmma_config;
   WgmmaSizes wgmma;
   int factors;  // of which a warpgroup has 64 columns of B each: 2 with a gate
@@ -22,19 +22,19 @@ struct WgmmaWeightsSizes {
   int registers;   // an estimate, of a thread that multiplies
 };
 
-WgmmaWeightsSizes wgmma_weights_sizes(const Canonical& problem, const DeviceCaps& device,
+WgmmaWeightsSizes wgmma_weights_sizes(const Problem& problem, const DeviceCaps& device,
                                       const CudaWgmmaWeights& config);
 
 /// The constants, macros and choices of the templates.
-Parameters wgmma_weights_parameters(const Canonical& problem, const DeviceCaps& device,
+Parameters wgmma_weights_parameters(const Problem& problem, const DeviceCaps& device,
                                     const CudaWgmmaWeights& config, const WgmmaWeightsSizes& sizes);
 
 /// The tensor maps and steps of one call.
-GpuLaunch wgmma_weights_launch(const Canonical& problem, const DeviceCaps& device,
+GpuLaunch wgmma_weights_launch(const Problem& problem, const DeviceCaps& device,
                                const CudaWgmmaWeights& config, const WgmmaWeightsSizes& sizes);
 
 /// The model of the family: nanoseconds of one call.
-double wgmma_weights_ns(const Canonical& problem, const DeviceCaps& device,
+double wgmma_weights_ns(const Problem& problem, const DeviceCaps& device,
                         const CudaWgmmaWeights& config, const WgmmaWeightsSizes& sizes);
 
 }  // namespace kiln::cuda

@@ -52,7 +52,7 @@ std::string_view c_type(DType t) {
   return "";
 }
 
-void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device) {
+void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device) {
   const Gemm& g = problem.gemm;
   const auto use = [&](const char* name, std::string_view type, const char* gloss) {
     to.constants.push_back({"using", name, std::string(type), gloss});

@@ -14,7 +14,7 @@ namespace kiln::hip {
 std::string_view c_type(DType t);
 
 /// The constants and values that templates/hip/common/convert.h and epilogue.h expect.
-void add_common(Parameters& to, const Canonical& problem, const DeviceCaps& device);
+void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device);
 
 /// What follows clang++'s, hipcc's or hipRTC's name.
 std::vector<std::string> flags(const DeviceCaps& device);

@@ -44,25 +44,25 @@ bool whole_words(bool along_or_turned, int width) { return !along_or_turned || w
 constexpr FirstRule<HipMfma> kFirst[] = {
     {"the target has a matrix instruction of rows and k for the types; m and n are at least 1, "
      "B is not packed",
-     [](const Canonical& p, const DeviceCaps& d, const HipMfma& c) {
+     [](const Problem& p, const DeviceCaps& d, const HipMfma& c) {
        const Gemm& g = p.gemm;
        return g.m >= 1 && g.n >= 1 && !g.b_packed &&
               hip::mfma_for(d.arch, g.b.dtype, g.a.dtype, c.rows, c.k) != nullptr;
      }},
     {"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
-     [](const Canonical&, const DeviceCaps&, const HipMfma& c) { return shares_evenly(c); }}};
+     [](const Problem&, const DeviceCaps&, const HipMfma& c) { return shares_evenly(c); }}};
 
 constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
-    {"groups: splits=1", [](const Canonical& p, const DeviceCaps&, const HipMfma& c,
+    {"groups: splits=1", [](const Problem& p, const DeviceCaps&, const HipMfma& c,
                             const MfmaSizes&) { return !grouped(p.gemm) || c.splits == 1; }},
     {"depth is 32 to 512, a multiple of 16 and whole steps of the instruction",
-     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        if (c.depth < 32 || c.depth > 512 || c.depth % 16 != 0) return false;
        return w.steps >= 1 && w.steps * (64 / c.rows) * w.step_units * 16 == c.depth;
      }},
     {"turn=1 needs gfx950, elements of 1 or 2 bytes, and an operand that is not k-major with a "
      "power of two as its tile",
-     [](const Canonical&, const DeviceCaps& d, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const HipMfma& c, const MfmaSizes& w) {
        if (!c.turn) return true;
        const auto power = [](int n) { return (n & (n - 1)) == 0; };
        return hip::arch_set(d.arch) == hip::kGfx950 && w.element <= 2 &&
@@ -70,23 +70,23 @@ constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
               (!w.turned_b || power(c.tile_n));
      }},
     {"threads divide the copies of A and B evenly",
-     [](const Canonical&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
        return w.width_a > 0 && w.width_b > 0;
      }},
     {"staging=direct and pace=interleaved need operands whose lines end alike: no list, and no "
      "k-major operand in groups of k",
-     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        return (c.staging != Staging::direct && c.pace != Pace::interleaved) ||
               (!w.edges_a && !w.edges_b);
      }},
     {"staging=direct needs gfx942 or gfx950, k-major operands or turn=1, loads of 4 bytes (16 "
      "on gfx950) that threads divide evenly, and no banks=padded",
-     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        return c.staging != Staging::direct || (w.direct_bytes > 0 && c.banks != Banks::padded);
      }},
     {"pace=pingpong needs 8 waves and two buffers, pace=interleaved 4 waves, 2 steps and "
      "4-byte loads, both priority=0 and fence=0",
-     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        if (c.pace == Pace::free) return true;
        if (c.priority || c.fence) return false;
        // Reads of the next step lie between this one's products: there must be a next one.
@@ -99,30 +99,30 @@ constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
               (c.staging == Staging::twice || w.steps * w.parts >= 2);
      }},
     {"swizzled banks need a depth of 16 times a power of two",
-     [](const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes&) {
+     [](const Problem&, const DeviceCaps&, const HipMfma& c, const MfmaSizes&) {
        const int units = c.depth / 16;
        return c.banks == Banks::plain || c.banks == Banks::padded || (units & (units - 1)) == 0;
      }},
     {"stages fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const HipMfma&, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const HipMfma&, const MfmaSizes& w) {
        return w.shared_bytes <= d.gpu.shared_block_bytes;
      }},
     {"accumulators, fragments and the next stage fit the registers",
-     [](const Canonical&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
        return w.registers <= hip::register_limit(w.waves);
      }},
     {"splits is 1 to 64, with 2 or more stages of k each",
-     [](const Canonical& p, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        return c.splits >= 1 && c.splits <= 64 &&
               (c.splits == 1 || ceil_div(p.gemm.k, w.tile_k) >= 2 * c.splits);
      }},
     {"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
-     [](const Canonical&, const DeviceCaps& d, const HipMfma& c, const MfmaSizes&) {
+     [](const Problem&, const DeviceCaps& d, const HipMfma& c, const MfmaSizes&) {
        return c.group >= 1 && c.group <= 64 && c.chunk >= 0 && c.chunk <= 1024 &&
               (c.chunk == 0 || d.gpu.chiplets > 1);
      }},
     {"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
-     [](const Canonical& p, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
        const Gemm& g = p.gemm;
        const std::int64_t most = std::int64_t{1} << 31;
        const auto fits = static_cast<double>(most);
@@ -132,7 +132,7 @@ constexpr Rule<HipMfma, MfmaSizes> kRules[] = {
      }}};
 
 /// The layout of rows with the fewest cycles of bank conflicts, the first of equals.
-Banks best_banks(const Canonical& p, const DeviceCaps& d, HipMfma c) {
+Banks best_banks(const Problem& p, const DeviceCaps& d, HipMfma c) {
   Banks best = Banks::by_row;
   int least = -1;
   for (const Banks banks :
@@ -154,7 +154,7 @@ constexpr int kTiles[] = {16, 32, 64, 96, 128, 192, 256};
 constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
                                           {1, 4}, {4, 1}, {2, 4}, {4, 2}};
 
-void visit_launches(const Canonical& p, const DeviceCaps& d, HipMfma c,
+void visit_launches(const Problem& p, const DeviceCaps& d, HipMfma c,
                     const std::function<void(const Config&)>& visit) {
   const auto w = mfma_sizes(p, d, c);
   const bool many = w.tiles > d.compute_units;
@@ -191,7 +191,7 @@ void visit_launches(const Canonical& p, const DeviceCaps& d, HipMfma c,
   }
 }
 
-void visit_tiles(const Canonical& p, const DeviceCaps& d, HipMfma c,
+void visit_tiles(const Problem& p, const DeviceCaps& d, HipMfma c,
                  const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   for (const int m : kTiles)
@@ -222,7 +222,7 @@ void visit_tiles(const Canonical& p, const DeviceCaps& d, HipMfma c,
     }
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (g.m < 1 || g.n < 1 || g.b_packed) return;
@@ -302,8 +302,7 @@ void add_sizes(Parameters& out, const MfmaSizes& w, const HipMfma& c, const Devi
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
-                      const MfmaSizes& w) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HipMfma& c, const MfmaSizes& w) {
   const Gemm& g = p.gemm;
   const auto& i = *w.instruction;
   Parameters out;
@@ -352,7 +351,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
+GpuLaunch launch(const Problem& p, const DeviceCaps&, const HipMfma&, const MfmaSizes& w) {
   if (p.gemm.m == 0 || p.gemm.n == 0 || p.gemm.batch == 0) return {};
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
   out.workspace_bytes = w.workspace_bytes + hip::bytes_of_tile_counts(p.gemm);
@@ -369,14 +368,14 @@ double flushed_by(const Gemm& g, const DeviceCaps& d, const HipMfma&) {
 
 /// Which k an instruction adds follows from its rows and k alone: lanes hold units of 16 bytes of
 /// k. Parts of split-K are equal numbers of stages, added in the order of k.
-std::string summation(const Canonical&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
+std::string summation(const Problem&, const DeviceCaps&, const HipMfma& c, const MfmaSizes& w) {
   const std::string chain = fmt::format("mfma {0}x{0}x{1} chain", c.rows, c.k);
   if (c.splits == 1) return chain;
   return fmt::format("{} parts of {} k, each {}", c.splits, w.tile_k, chain);
 }
 
 /// The fastest instruction, of 16 rows where there is a choice: few rows fill it better.
-std::optional<HipMfma> plain(const Canonical& p, const DeviceCaps& d) {
+std::optional<HipMfma> plain(const Problem& p, const DeviceCaps& d) {
   const hip::MfmaInstruction* best = nullptr;
   const auto rank = [](const auto& i) { return std::pair(i.flops() / i.cycles, -i.mn); };
   for (const auto& i : hip::kMfma)
@@ -400,7 +399,7 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .predict_ns = hip::predict_mfma_ns,
     .launch = launch,
     .tile =
-        [](const Canonical&, const HipMfma& c, const MfmaSizes& w) {
+        [](const Problem&, const HipMfma& c, const MfmaSizes& w) {
           return Tile{c.tile_m, c.tile_n, w.tile_k};
         },
     .summation = summation,

@@ -48,7 +48,7 @@ StageCost stage_cost(const MfmaSizes& w, const DeviceCaps& d, const HipMfma& c) 
   return {multiply_cycles(w), stage};
 }
 
-double predict_mfma_ns(const Canonical& p, const DeviceCaps& d, const HipMfma& c,
+double predict_mfma_ns(const Problem& p, const DeviceCaps& d, const HipMfma& c,
                        const MfmaSizes& w) {
   const Gemm& g = p.gemm;
   const int resident = resident_blocks(w, d);

@@ -122,7 +122,7 @@ LdsTurns store_turns(const MfmaSizes& p, ArchSet arch, int units, int rows, bool
 LdsTurns times(LdsTurns turns, int count) { return {turns.taken * count, turns.least * count}; }
 LdsTurns plus(LdsTurns a, LdsTurns b) { return {a.taken + b.taken, a.least + b.least}; }
 
-void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet arch) {
+void add_loads(MfmaSizes& p, const Problem& problem, const HipMfma& c, ArchSet arch) {
   const Gemm& g = problem.gemm;
   const int units = c.depth / 16;
   p.along_a = problem.a_k_major;
@@ -156,7 +156,7 @@ void add_loads(MfmaSizes& p, const Canonical& problem, const HipMfma& c, ArchSet
 
 }  // namespace
 
-MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const HipMfma& c) {
+MfmaSizes mfma_sizes(const Problem& problem, const DeviceCaps& device, const HipMfma& c) {
   const Gemm& g = problem.gemm;
   const ArchSet arch = arch_set(device.arch);
   MfmaSizes p{};

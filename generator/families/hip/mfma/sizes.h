@@ -35,7 +35,7 @@ struct MfmaSizes {
 };
 
 /// A field has a meaning only if the rules that come before the asking one hold.
-MfmaSizes mfma_sizes(const Canonical& problem, const DeviceCaps& device, const HipMfma& config);
+MfmaSizes mfma_sizes(const Problem& problem, const DeviceCaps& device, const HipMfma& config);
 
 /// Registers that a lane may have when `waves` of a block share a compute unit.
 constexpr int register_limit(int waves) { return 512 / ((waves + 3) / 4); }
@@ -59,7 +59,7 @@ struct StageCost {
 StageCost stage_cost(const MfmaSizes& plan, const DeviceCaps& device, const HipMfma& config);
 
 /// The model that ranks configs.
-double predict_mfma_ns(const Canonical& problem, const DeviceCaps& device, const HipMfma& config,
+double predict_mfma_ns(const Problem& problem, const DeviceCaps& device, const HipMfma& config,
                        const MfmaSizes& sizes);
 
 }  // namespace kiln::hip

@@ -58,7 +58,7 @@ struct MxSizes {
   std::int64_t counter_bytes, workspace_bytes;
 };
 
-MxSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipMx& c) {
+MxSizes sizes_of(const Problem& p, const DeviceCaps&, const HipMx& c) {
   const Gemm& g = p.gemm;
   MxSizes w{};
   w.waves = c.waves_m * c.waves_n;
@@ -96,46 +96,46 @@ bool shares_evenly(const HipMx& c) {
 
 constexpr FirstRule<HipMx> kFirst[] = {
     {"the target has a scaled matrix instruction of rows; m and n are at least 1",
-     [](const Canonical& p, const DeviceCaps& d, const HipMx& c) {
+     [](const Problem& p, const DeviceCaps& d, const HipMx& c) {
        return p.gemm.m >= 1 && p.gemm.n >= 1 && instruction_of(d, c.rows) != nullptr;
      }},
-    {"both operands are k-major", [](const Canonical& p, const DeviceCaps&,
-                                     const HipMx&) { return p.a_k_major && p.b_k_major; }},
+    {"both operands are k-major",
+     [](const Problem& p, const DeviceCaps&, const HipMx&) { return p.a_k_major && p.b_k_major; }},
     {"tile_m is a multiple of waves_m*rows, tile_n of waves_n*rows, and waves are at most 16",
-     [](const Canonical&, const DeviceCaps&, const HipMx& c) { return shares_evenly(c); }},
-    {"tile_k is 128 or 256", [](const Canonical&, const DeviceCaps&, const HipMx& c) {
+     [](const Problem&, const DeviceCaps&, const HipMx& c) { return shares_evenly(c); }},
+    {"tile_k is 128 or 256", [](const Problem&, const DeviceCaps&, const HipMx& c) {
        return c.tile_k == 128 || c.tile_k == 256;
      }}};
 
 constexpr Rule<HipMx, MxSizes> kRules[] = {
     {"threads divide the copies of A and B evenly",
-     [](const Canonical&, const DeviceCaps&, const HipMx& c, const MxSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMx& c, const MxSizes& w) {
        return c.tile_m * w.row_a / 16 % w.threads == 0 && c.tile_n * w.row_b / 16 % w.threads == 0;
      }},
     {"staging is single or twice",
-     [](const Canonical&, const DeviceCaps&, const HipMx& c, const MxSizes&) {
+     [](const Problem&, const DeviceCaps&, const HipMx& c, const MxSizes&) {
        return c.staging == Staging::single || c.staging == Staging::twice;
      }},
     {"stages fit shared memory",
-     [](const Canonical&, const DeviceCaps& d, const HipMx&, const MxSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const HipMx&, const MxSizes& w) {
        return w.shared_bytes <= d.gpu.shared_block_bytes;
      }},
     {"accumulators, fragments and the next stage fit the registers",
-     [](const Canonical&, const DeviceCaps&, const HipMx&, const MxSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipMx&, const MxSizes& w) {
        return w.registers <= hip::register_limit(w.waves);
      }},
     {"splits is 1 to 64, with 2 or more stages of k each",
-     [](const Canonical& p, const DeviceCaps&, const HipMx& c, const MxSizes&) {
+     [](const Problem& p, const DeviceCaps&, const HipMx& c, const MxSizes&) {
        return c.splits >= 1 && c.splits <= 64 &&
               (c.splits == 1 || ceil_div(p.gemm.k, c.tile_k) >= 2 * c.splits);
      }},
     {"group is 1 to 64, chunk 0 to 1024, 0 on a device of one chiplet",
-     [](const Canonical&, const DeviceCaps& d, const HipMx& c, const MxSizes&) {
+     [](const Problem&, const DeviceCaps& d, const HipMx& c, const MxSizes&) {
        return c.group >= 1 && c.group <= 64 && c.chunk >= 0 && c.chunk <= 1024 &&
               (c.chunk == 0 || d.gpu.chiplets > 1);
      }},
     {"offsets in a tile fit 31 bits, and the grid has fewer than 2^32 threads",
-     [](const Canonical& p, const DeviceCaps&, const HipMx& c, const MxSizes& w) {
+     [](const Problem& p, const DeviceCaps&, const HipMx& c, const MxSizes& w) {
        const Gemm& g = p.gemm;
        const std::int64_t most = std::int64_t{1} << 31;
        return (c.tile_m + 1) * bytes_of(g.a.dtype, g.a.ld) < most &&
@@ -147,7 +147,7 @@ constexpr int kTiles[] = {16, 32, 64, 128, 256};
 constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
                                           {1, 4}, {4, 1}, {2, 4}, {4, 2}};
 
-void visit_launches(const Canonical& p, const DeviceCaps& d, HipMx c,
+void visit_launches(const Problem& p, const DeviceCaps& d, HipMx c,
                     const std::function<void(const Config&)>& visit) {
   const auto w = sizes_of(p, d, c);
   const bool many = w.tiles > d.compute_units;
@@ -169,7 +169,7 @@ void visit_launches(const Canonical& p, const DeviceCaps& d, HipMx c,
   }
 }
 
-void enumerate(const Canonical& p, const DeviceCaps& d,
+void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (g.m < 1 || g.n < 1 || g.scale_a != Scale::mx_32) return;
@@ -189,7 +189,7 @@ void enumerate(const Canonical& p, const DeviceCaps& d,
       }
 }
 
-void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const HipMx& c,
+void add_sizes(Parameters& out, const Problem& p, const DeviceCaps& d, const HipMx& c,
                const MxSizes& w) {
   const Gemm& g = p.gemm;
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
@@ -221,7 +221,7 @@ void add_sizes(Parameters& out, const Canonical& p, const DeviceCaps& d, const H
   }
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMx& c, const MxSizes& w) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HipMx& c, const MxSizes& w) {
   const Gemm& g = p.gemm;
   const auto& i = *instruction_of(d, c.rows);
   Parameters out;
@@ -247,7 +247,7 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipMx& c, c
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMx&, const MxSizes& w) {
+GpuLaunch launch(const Problem& p, const DeviceCaps&, const HipMx&, const MxSizes& w) {
   if (p.gemm.m == 0 || p.gemm.n == 0) return {};
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
   out.workspace_bytes = w.workspace_bytes;
@@ -255,7 +255,7 @@ GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipMx&, const MxSi
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HipMx& c, const MxSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const HipMx& c, const MxSizes& w) {
   const Gemm& g = p.gemm;
   const auto& i = *instruction_of(d, c.rows);
   const bool bytes_wide = bits_of(g.a.dtype) == 8 || bits_of(g.b.dtype) == 8;
@@ -294,13 +294,13 @@ double predict(const Canonical& p, const DeviceCaps& d, const HipMx& c, const Mx
 }
 
 /// As in hip_mfma.
-std::string summation(const Canonical&, const DeviceCaps&, const HipMx& c, const MxSizes&) {
+std::string summation(const Problem&, const DeviceCaps&, const HipMx& c, const MxSizes&) {
   const std::string chain = fmt::format("scaled mfma {0}x{0} chain", c.rows);
   return c.splits == 1 ? chain
                        : fmt::format("{} parts of {} k, each {}", c.splits, c.tile_k, chain);
 }
 
-std::optional<HipMx> plain(const Canonical&, const DeviceCaps&) {
+std::optional<HipMx> plain(const Problem&, const DeviceCaps&) {
   return HipMx{.rows = 16,
                .tile_m = 64,
                .tile_n = 64,
@@ -310,23 +310,22 @@ std::optional<HipMx> plain(const Canonical&, const DeviceCaps&) {
                .staging = Staging::single};
 }
 
-constexpr TypedFamily<HipMx, MxSizes> kRow{
-    .vendor = Vendor::amd,
-    .files = kFiles,
-    .first_rules = kFirst,
-    .sizes = sizes_of,
-    .rules = kRules,
-    .enumerate = enumerate,
-    .parameters = parameters,
-    .predict_ns = predict,
-    .launch = launch,
-    .tile =
-        [](const Canonical&, const HipMx& c, const MxSizes&) {
-          return Tile{c.tile_m, c.tile_n, c.tile_k};
-        },
-    .summation = summation,
-    .plain = plain,
-    .offers = {Feature::scales_mx_32}};
+constexpr TypedFamily<HipMx, MxSizes> kRow{.vendor = Vendor::amd,
+                                           .files = kFiles,
+                                           .first_rules = kFirst,
+                                           .sizes = sizes_of,
+                                           .rules = kRules,
+                                           .enumerate = enumerate,
+                                           .parameters = parameters,
+                                           .predict_ns = predict,
+                                           .launch = launch,
+                                           .tile =
+                                               [](const Problem&, const HipMx& c, const MxSizes&) {
+                                                 return Tile{c.tile_m, c.tile_n, c.tile_k};
+                                               },
+                                           .summation = summation,
+                                           .plain = plain,
+                                           .offers = {Feature::scales_mx_32}};
 
 }  // namespace
 

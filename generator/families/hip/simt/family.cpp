@@ -22,7 +22,7 @@ struct SimtSizes {
   std::int64_t blocks;
 };
 
-SimtSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipSimt& c) {
+SimtSizes sizes_of(const Problem& p, const DeviceCaps&, const HipSimt& c) {
   const int tile_m = std::max(1, c.tile_m), tile_n = std::max(1, c.tile_n);
   return {c.tile_m / std::max(1, c.each_m) * (c.tile_n / std::max(1, c.each_n)),
           tiles_of_rows(p.gemm, tile_m) * ceil_div(p.gemm.n, tile_n)};
@@ -31,7 +31,7 @@ SimtSizes sizes_of(const Canonical& p, const DeviceCaps&, const HipSimt& c) {
 /// Scales of floats are read where those of a product of its own would lie: scales of A's rows do
 /// not where groups have parts of them, and those of blocks along k do not where groups have parts
 /// of k.
-bool scales_suit_groups(const Canonical& p, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
+bool scales_suit_groups(const Problem& p, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
   const Gemm& g = p.gemm;
   if (g.accumulator == s32) return true;
   if (g.grouping == Grouping::k) return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
@@ -40,12 +40,12 @@ bool scales_suit_groups(const Canonical& p, const DeviceCaps&, const HipSimt&, c
 }
 
 constexpr Rule<HipSimt, SimtSizes> kRules[] = {
-    {"B is not packed", [](const Canonical& p, const DeviceCaps&, const HipSimt&,
+    {"B is not packed", [](const Problem& p, const DeviceCaps&, const HipSimt&,
                            const SimtSizes&) { return !p.gemm.b_packed; }},
     {"groups of floats have no scales of A's rows, those of k none of blocks", scales_suit_groups},
     {"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
      "the tile and the copies of A and B evenly",
-     [](const Canonical&, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
        if (c.each_m < 1 || c.each_n < 1 || c.tile_k < 1 || c.tile_k > 64) return false;
        if (c.each_m * c.each_n > 64 || c.pad < 0 || c.pad > 16) return false;
        if (c.tile_m % c.each_m != 0 || c.tile_n % c.each_n != 0) return false;
@@ -53,16 +53,16 @@ constexpr Rule<HipSimt, SimtSizes> kRules[] = {
               c.tile_m * c.tile_k % w.threads == 0 && c.tile_n * c.tile_k % w.threads == 0;
      }},
     {"the tiles of A and B fit shared memory",
-     [](const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes&) {
+     [](const Problem& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes&) {
        return (c.tile_m + c.tile_n + 2 * c.pad) * c.tile_k * size_of(p.gemm.accumulator) <=
               d.gpu.shared_block_bytes;
      }},
     {"the grid has fewer than 2^32 threads",
-     [](const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
+     [](const Problem&, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
        return hip::launchable(w.blocks, w.threads);
      }}};
 
-void enumerate(const Canonical& p, const DeviceCaps&,
+void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   if (p.gemm.b_packed) return;
   for (const int m : {16, 32, 64, 128})
@@ -86,7 +86,7 @@ void add_scaled(Parameters& out, const char* side, const Matrix& m, Scale scale)
   add("kAlongOf", block.along, "of k that share it, 0: all");
 }
 
-Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes&) {
+Parameters parameters(const Problem& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes&) {
   Parameters out;
   hip::add_common(out, p, d);
   const auto add = [&](const char* name, std::int64_t value, const char* gloss) {
@@ -108,13 +108,13 @@ Parameters parameters(const Canonical& p, const DeviceCaps& d, const HipSimt& c,
   return out;
 }
 
-GpuLaunch launch(const Canonical& p, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
+GpuLaunch launch(const Problem& p, const DeviceCaps&, const HipSimt&, const SimtSizes& w) {
   GpuLaunch out = hip::one_step(w.blocks, w.threads);
   if (!out.steps.empty()) out.workspace_bytes = hip::bytes_of_tile_counts(p.gemm);
   return out;
 }
 
-double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
+double predict(const Problem& p, const DeviceCaps& d, const HipSimt& c, const SimtSizes& w) {
   const Gemm& g = p.gemm;
   // A compute unit does 128 fused steps a cycle; reads of shared memory and conversions take as
   // long again unless a thread reuses what it reads.
@@ -127,11 +127,11 @@ double predict(const Canonical& p, const DeviceCaps& d, const HipSimt& c, const 
 }
 
 /// One k after the other in one accumulator.
-std::string summation(const Canonical&, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
+std::string summation(const Problem&, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
   return "fma chain";
 }
 
-std::optional<HipSimt> plain(const Canonical&, const DeviceCaps&) {
+std::optional<HipSimt> plain(const Problem&, const DeviceCaps&) {
   return HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 4};
 }
 
@@ -145,7 +145,7 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .predict_ns = predict,
     .launch = launch,
     .tile =
-        [](const Canonical&, const HipSimt& c, const SimtSizes&) {
+        [](const Problem&, const HipSimt& c, const SimtSizes&) {
           return Tile{c.tile_m, c.tile_n, c.tile_k};
         },
     .summation = summation,

@@ -14,6 +14,7 @@
 #include "support/host_compiler.h"
 #include "support/proofs.h"
 #include "support/random_gemm.h"
+#include "support/space.h"
 #include "support/tiles.h"
 #include "tuner/measure/bound_kernel.h"
 #include "tuner/verify/verify.h"
@@ -21,17 +22,17 @@
 namespace kiln::emulated_tiles_test {
 
 Result<Source> emulated(const Gemm& gemm, const DeviceCaps& device, const HostAmx& config) {
-  const Gemm canonical = canonicalise(gemm).gemm;
+  const Gemm canonical = Problem::of(gemm).value().gemm;
   const DType a = canonical.a.dtype, b = canonical.b.dtype;
-  return test::with_tiles_in_memory(render(gemm, device, config), config.swap ? b : a,
-                                    config.swap ? a : b);
+  return test::with_tiles_in_memory(render(Problem::of(gemm).value(), device, config),
+                                    config.swap ? b : a, config.swap ? a : b);
 }
 
 /// Some configs of the family, drawn.
 std::vector<HostAmx> configs(const Gemm& gemm, const DeviceCaps& device, test::RandomGemm& random,
                              std::size_t count) {
   std::vector<HostAmx> all, drawn;
-  const auto space = space_for(gemm, device);
+  const auto space = test::space_of(gemm, device);
   if (!space) return {};
   for (const Config& config : space->legal)
     if (const auto* amx = std::get_if<HostAmx>(&config)) all.push_back(*amx);
@@ -116,7 +117,7 @@ TEST(EmulatedTilesOfFewColumns, AreRight) {
         if (n == 8) gemm.epilogue = {.bias = Bias::per_column, .activation = Activation::relu};
         HostAmx config{.mt = 2, .nt = 1, .kc = 64, .nc = 16, .mc = 32};
         config.any_epilogue = n == 8;
-        ASSERT_EQ(broken_rule(canonicalise(gemm), device, config), "") << text(gemm);
+        ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "") << text(gemm);
         expect_right(gemm, device, config);
       }
 }

@@ -14,6 +14,7 @@
 #include "support/attempt.h"
 #include "support/host_compiler.h"
 #include "support/random_gemm.h"
+#include "support/space.h"
 #include "support/tiles.h"
 #include "tuner/measure/bound_kernel.h"
 #include "tuner/verify/verify.h"
@@ -69,7 +70,8 @@ Gemm problem(test::RandomGemm& random, DType codes, Scale group, Zero zero) {
 /// What is wrong with the kernel; nothing where it is right.
 std::string wrong(const Gemm& gemm, const DeviceCaps& device, const HostAmxWeights& config,
                   const std::string& from = "", const std::string& to = "") {
-  auto source = test::with_tiles_in_memory(render(gemm, device, config), s8, s8);
+  auto source =
+      test::with_tiles_in_memory(render(Problem::of(gemm).value(), device, config), s8, s8);
   if (!source) return source.error().message;
   if (!from.empty()) {
     const std::size_t at = source->text.find(from);
@@ -99,7 +101,7 @@ TEST(HostAmxWeights, EveryFormatIsRightWithDrawnConfigs) {
         const Gemm gemm = problem(random, codes, group, zero);
         ASSERT_TRUE(validate(gemm)) << text(gemm);
         const DeviceCaps device = device_of(1 + static_cast<int>(random.below(2)));
-        const auto space = space_for(gemm, device);
+        const auto space = test::space_of(gemm, device);
         ASSERT_TRUE(space) << text(gemm);
         std::vector<HostAmxWeights> all;
         for (const Config& config : space->legal)
@@ -223,8 +225,8 @@ TEST(HostAmxWeights, PlantedBugsAreCaught) {
 
 TEST(HostAmxWeights, RulesNameWhatIsMissing) {
   const auto rule = [&](const char* shape, const HostAmxWeights& config, const char* cpu = "amx") {
-    return std::string(
-        broken_rule(canonicalise(parse_gemm(shape).value()), cpu_caps_named(cpu).value(), config));
+    return std::string(broken_rule(Problem::of(parse_gemm(shape).value()).value(),
+                                   cpu_caps_named(cpu).value(), config));
   };
   const char* const shape = "bf16_int4 N T 64 64 1024 group=128";
   EXPECT_EQ(rule(shape, {}), "");

@@ -13,7 +13,8 @@
 namespace kiln::rows_ahead_test {
 
 bool offered(const char* shape) {
-  const auto space = space_for(parse_gemm(shape).value(), cpu_caps_named("avx512").value());
+  const auto space =
+      space_for(Problem::of(parse_gemm(shape).value()).value(), cpu_caps_named("avx512").value());
   return space && std::ranges::any_of(space->legal, [](const Config& config) {
            const auto* dot = std::get_if<HostDot>(&config);
            return dot != nullptr && dot->ahead;
@@ -34,7 +35,7 @@ TEST(RowsAhead, ChangeNoBits) {
   test::Attempt attempt;
   for (const char* shape : {"fp32 N N 61 5 70", "fp32 N T 9 3 33", "int8 N T 30 4 100"}) {
     const Gemm gemm = parse_gemm(shape).value();
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     HostDot config{.isa = Isa::avx2, .mr = 4, .nr = 2, .pack_b = !problem.b_k_major};
     const std::string order = summation(problem, *device, config);
     config.ahead = true;
@@ -52,7 +53,7 @@ TEST(RowsAhead, ChangeNoBits) {
 }
 
 TEST(RowsAhead, NeedRowsThatStayWhereTheyAre) {
-  const Canonical problem = canonicalise(parse_gemm("fp32 T T 40 5 300").value());
+  const Problem problem = Problem::of(parse_gemm("fp32 T T 40 5 300").value()).value();
   HostDot config{.mr = 4, .nr = 5, .pack_a = true};
   const DeviceCaps device = cpu_caps_named("avx512").value();
   EXPECT_EQ(broken_rule(problem, device, config), "");

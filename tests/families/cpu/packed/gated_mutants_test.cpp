@@ -94,7 +94,7 @@ template <typename F>
 std::string caught(const Base& base, F&& change) {
   const auto device = test::runnable(base.cpu, 1);
   const Gemm gemm = parse_gemm(base.shape).value();
-  auto source = render(gemm, *device, base.config);
+  auto source = render(Problem::of(gemm).value(), *device, base.config);
   if (!source) return "not rendered: " + source.error().message;
   change(source->text);
   const auto binary = host_compiler().value()->compile(*source);

@@ -13,6 +13,7 @@
 #include "support/compiled.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::gated_products_test {
@@ -36,7 +37,7 @@ Gemm gated_copy(Gemm gemm, test::RandomGemm& random) {
 
 /// The space's configs of a family, or the fallback.
 std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& device, int which) {
-  const auto space = space_for(gemm, device).value();
+  const auto space = test::space_of(gemm, device).value();
   std::vector<Config> configs{fallback_config(space.problem, device)};
   if (which == 0) return configs;
   configs.clear();
@@ -82,10 +83,10 @@ TEST(GatedProductsRules, LeaveAConfigToEveryProblem) {
     const DeviceCaps device = cpu_caps_named(kCpus[i % std::size(kCpus)]).value();
     const auto& types = kCpuTypeRows[random.below(kCpuTypeRows.size())];
     const Gemm gemm = gated_copy(random.next(types), random);
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     ASSERT_TRUE(has_fallback(problem, device)) << device.arch << " " << text(gemm);
     EXPECT_EQ(broken_rule(problem, device, fallback_config(problem, device)), "") << text(gemm);
-    const auto space = space_for(gemm, device);
+    const auto space = test::space_of(gemm, device);
     ASSERT_TRUE(space) << text(gemm);
     EXPECT_TRUE(std::ranges::any_of(
         space->legal,
@@ -97,7 +98,7 @@ TEST(GatedProductsRules, LeaveAConfigToEveryProblem) {
 TEST(GatedProductsRules, NameWhatATileCannotHold) {
   const DeviceCaps device = cpu_caps_named("avx512").value();
   const auto broken = [&](const char* shape, const Config& config) {
-    return std::string(broken_rule(canonicalise(parse_gemm(shape).value()), device, config));
+    return std::string(broken_rule(Problem::of(parse_gemm(shape).value()).value(), device, config));
   };
   const char* shape = "fp32 N T 40 96 300 gate=silu";
   const HostPacked plain{.mr = 5, .nv = 4, .kc = 64, .mc = 40, .nc = 96};

@@ -15,6 +15,7 @@
 #include "support/orders.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 #include "tuner/verify/envelope.h"
 #include "tuner/verify/verify.h"
 
@@ -24,7 +25,7 @@ constexpr const char* kCpus[] = {"portable", "avx2", "avx512", "avx512_bf16", "a
 
 std::vector<Config> swapped_configs(const Gemm& gemm, const DeviceCaps& device) {
   std::vector<Config> out;
-  const auto space = space_for(gemm, device);
+  const auto space = test::space_of(gemm, device);
   if (!space) return out;
   for (const Config& config : space->legal)
     if (const auto* packed = std::get_if<HostPacked>(&config); packed != nullptr && packed->swap)
@@ -35,7 +36,7 @@ std::vector<Config> swapped_configs(const Gemm& gemm, const DeviceCaps& device) 
 /// Of any layout and epilogue, with few columns of D in its canonical form.
 Gemm few_columns(test::RandomGemm& random, const TypeRow& types) {
   Gemm gemm = random.next(types);
-  const bool swapped = canonicalise(gemm).swapped;
+  const bool swapped = Problem::of(gemm).value().swapped;
   auto& columns = swapped ? gemm.m : gemm.n;
   auto& rows = swapped ? gemm.n : gemm.m;
   columns = 1 + std::int64_t(random.below(20));
@@ -88,7 +89,7 @@ TEST_P(TransposedProduct, HasTheBitsOfTheProductItself) {
     return parse_config(fmt::format(fmt::runtime(tile), kc, swap)).value();
   };
   const Config direct = config("kc=104", ""), exchanged = config("kc=24", " swap=1");
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   EXPECT_EQ(summation(problem, *device, direct), summation(problem, *device, exchanged));
   const test::Pair pair{gemm, gemm, direct, exchanged, 0};
   const auto found =
@@ -112,7 +113,7 @@ HostPacked exchanged() {
 TEST(TransposedProductRules, NameWhatTheStoreCannotDo) {
   const DeviceCaps device = cpu_caps_named("avx512_bf16").value();
   const auto broken = [&](const char* shape, HostPacked config) {
-    return std::string(broken_rule(canonicalise(parse_gemm(shape).value()), device, config));
+    return std::string(broken_rule(Problem::of(parse_gemm(shape).value()).value(), device, config));
   };
   EXPECT_EQ(broken("bf16 T N 400 5 300", exchanged()), "");
   HostPacked streamed = exchanged(), split = exchanged(), packed = exchanged();
@@ -150,7 +151,7 @@ TEST(TransposedProductRules, CountRowsOfDInItsVectors) {
   HostPacked direct = exchanged();
   direct.swap = false;
   direct.pack_b = true;
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   ASSERT_EQ(broken_rule(problem, device, direct), "");
   EXPECT_NE(code_class(problem, device, direct), code_class(problem, device, exchanged()));
 }

@@ -9,6 +9,7 @@
 #include "generator/space/summation.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
+#include "support/space.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln::widened_products_test {
@@ -21,7 +22,7 @@ HostPacked widened() {
 
 template <typename C, typename Wanted>
 bool offered(const Gemm& gemm, const char* cpu, Wanted&& wanted) {
-  const auto space = space_for(gemm, cpu_caps_named(cpu).value());
+  const auto space = test::space_of(gemm, cpu_caps_named(cpu).value());
   return space && std::ranges::any_of(space->legal, [&](const Config& config) {
            const C* one = std::get_if<C>(&config);
            return one != nullptr && wanted(*one);
@@ -40,7 +41,7 @@ TEST(WidenedProducts, AreOfferedWherePairsAreSlow) {
 TEST(WidenedProducts, NeedPairsAndNoPackedWeights) {
   const DeviceCaps amx = cpu_caps_named("amx").value();
   const auto broken = [&](const char* shape, HostPacked config, const DeviceCaps& device) {
-    return std::string(broken_rule(canonicalise(parse_gemm(shape).value()), device, config));
+    return std::string(broken_rule(Problem::of(parse_gemm(shape).value()).value(), device, config));
   };
   EXPECT_EQ(broken("bf16 T N 40 12 70", widened(), amx), "");
   EXPECT_EQ(broken("bf16 T N 40 12 70", widened(), cpu_caps_named("avx512_bf16").value()), "");
@@ -56,7 +57,7 @@ TEST(WidenedProducts, AreChainsOfFusedMultiplyAdds) {
   const DeviceCaps amx = cpu_caps_named("amx").value();
   HostPacked config = widened();
   config.kc = 72;
-  const Canonical problem = canonicalise(kGemm);
+  const Problem problem = Problem::of(kGemm).value();
   EXPECT_EQ(summation(problem, amx, config), "vfmadd231ps chain");
   EXPECT_EQ(flushed_by(kGemm, amx, config), 0);
   config.widen = false;
@@ -75,7 +76,7 @@ TEST(WidenedProducts, KeepDenormals) {
       HostPacked config = widened();
       config.swap = swap;
       config.pack_b = !swap;
-      ASSERT_EQ(broken_rule(canonicalise(gemm), *device, config), "") << text(config);
+      ASSERT_EQ(broken_rule(Problem::of(gemm).value(), *device, config), "") << text(config);
       attempt.at(text(config));
       auto verifier = Verifier::make(gemm, {.seed = 3, .effort = Effort::full});
       ASSERT_TRUE(verifier);

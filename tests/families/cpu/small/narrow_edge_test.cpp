@@ -15,7 +15,7 @@ HostSmall narrow(int mr, int nv, int unroll = 4) {
 }
 
 std::string broken(const char* shape, const HostSmall& config) {
-  return std::string(broken_rule(canonicalise(parse_gemm(shape).value()),
+  return std::string(broken_rule(Problem::of(parse_gemm(shape).value()).value(),
                                  cpu_caps_named("avx512").value(), config));
 }
 
@@ -38,7 +38,7 @@ TEST(NarrowEdge, IsNotWrittenWhereItIsZero) {
 }
 
 TEST(NarrowEdge, IsPredictedToPayWhereUnitsAreHalfAsWideAsVectors) {
-  const Canonical problem = canonicalise(parse_gemm("fp32 N N 65 65 65").value());
+  const Problem problem = Problem::of(parse_gemm("fp32 N N 65 65 65").value()).value();
   DeviceCaps device = cpu_caps_named("avx512_bf16").value();
   HostSmall wide = narrow(5, 5);
   wide.narrow_edge = false;

@@ -122,7 +122,7 @@ void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {
   if (auto* const packed = std::get_if<HostPacked>(&config)) packed->isa = isa;
   const std::string what = fmt::format("{} | {} | {}", cpu, drawn.shape, text(config));
   attempt.at(what);
-  ASSERT_EQ(broken_rule(canonicalise(gemm), *device, config), "") << what;
+  ASSERT_EQ(broken_rule(Problem::of(gemm).value(), *device, config), "") << what;
   auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full});
   ASSERT_TRUE(verifier) << what;
   const Verdict verdict = test::check_compiled(*verifier, *device, config);
@@ -140,7 +140,7 @@ TEST(HostWeights, EveryFormatOnEveryInstructionSet) {
 TEST(HostWeights, RulesNameWhatIsMissing) {
   const DeviceCaps device = cpu_caps_named("avx512_bf16").value();
   const auto rule = [&](const char* shape, const HostWeights& config) {
-    return std::string(broken_rule(canonicalise(parse_gemm(shape).value()), device, config));
+    return std::string(broken_rule(Problem::of(parse_gemm(shape).value()).value(), device, config));
   };
   EXPECT_EQ(rule("bf16_int4 N T 1 8 128 group=64", {}), "");
   EXPECT_NE(rule("bf16_int4 N N 1 8 128 group=64", {}).find("k-major"), std::string::npos);
@@ -160,7 +160,8 @@ TEST(HostWeights, RulesNameWhatIsMissing) {
                  HostWeights{.mr = 2, .nr = 2, .parallel = Parallel::m})
                 .find("parallel"),
             0u);
-  const Canonical products = canonicalise(parse_gemm("bf16_int4 N T 64 64 128 group=128").value());
+  const Problem products =
+      Problem::of(parse_gemm("bf16_int4 N T 64 64 128 group=128").value()).value();
   EXPECT_EQ(broken_rule(products, device, HostDot{}), "the family multiplies weights in groups");
 }
 
@@ -170,7 +171,7 @@ TEST(HostWeights, TilesOfOneOrderGiveTheSameBits) {
   if (!device) GTEST_SKIP() << "no AVX2";
   const Gemm gemm =
       parse_gemm("bf16_uint4 N T 5 7 224 group=32 scale_type=fp16 zero=int out=fp32").value();
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   std::vector<std::byte> memory[kOperandCount];
   Operands operands;
   for_each_operand([&](auto which) {

@@ -118,7 +118,7 @@ const std::vector<Mutant> kMutants{
 std::string caught(const Base& base, const Mutant* mutant) {
   const auto device = test::runnable(base.cpu, 1);
   const Gemm gemm = parse_gemm(base.shape).value();
-  auto source = render(gemm, *device, base.config);
+  auto source = render(Problem::of(gemm).value(), *device, base.config);
   EXPECT_TRUE(source) << source.error().message;
   if (mutant != nullptr) {
     const std::size_t at = source->text.find(mutant->from);

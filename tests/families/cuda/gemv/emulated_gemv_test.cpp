@@ -119,7 +119,7 @@ void expect_kept_out(bool by_matrix) {
     const auto kernel = test::emulated_kernel(
         gemm, caps_named("sm_90a").value(), by_matrix ? kMatrix : CudaGemv{.rows = 2, .width = 0});
     ASSERT_TRUE(kernel) << text(gemm) << ": " << kernel.error().message;
-    const Canonical problem = canonicalise(gemm);
+    const Problem problem = Problem::of(gemm).value();
     const std::int64_t each = 16 / size_of(gemm.b.dtype);
     for (std::int64_t at = 0; at < each; ++at) {
       const Planted a(gemm.a.dtype, problem.gemm.a, kThin, k, (at * 3 + 1) % each);

@@ -14,7 +14,7 @@ namespace kiln::cuda_gemv_n_test {
 using testing::HasSubstr;
 
 DeviceCaps device(const char* name) { return cuda_caps_named(name).value(); }
-Canonical problem(const char* line) { return canonicalise(parse_gemm(line).value()); }
+Problem problem(const char* line) { return Problem::of(parse_gemm(line).value()).value(); }
 std::string rule(const char* line, const char* arch, const CudaGemvN& c) {
   return std::string(broken_rule(problem(line), device(arch), c));
 }
@@ -60,7 +60,7 @@ TEST(CudaGemvN, TheSpaceCoversEveryTypeThatItComputes) {
   for (const char* line : {"bf16 N N 1 4099 4096", "fp16 N N 16 4099 4096", "fp32 N N 8 4099 4096",
                            "tf32 N N 3 4099 4096", "fp64 N N 2 999 512", "int8 N N 4 4099 4096",
                            "fp8 N N 4 4099 4096", "bf16 T N 4099 3 4096"}) {
-    const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
+    const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), device("sm_90a"));
     ASSERT_TRUE(space) << line << ": " << space.error().message;
     EXPECT_GT(
         std::ranges::count_if(space->legal,

@@ -21,7 +21,7 @@ using cuda::TileLines;
 constexpr DType kElements[] = {s8, bf16, tf32, fp64};
 
 DeviceCaps device(const char* name) { return cuda_caps_named(name).value(); }
-Canonical problem(const char* line) { return canonicalise(parse_gemm(line).value()); }
+Problem problem(const char* line) { return Problem::of(parse_gemm(line).value()).value(); }
 
 /// Calls `visit` for tiles of all element sizes, directions and usual extents.
 template <typename Visit>
@@ -152,7 +152,7 @@ TEST(CudaMmaSpace, LaunchesFitTheDevice) {
   int streams = 0;
   for (const auto& [arch, line] : kProblems) {
     const DeviceCaps caps = device(arch);
-    const auto space = space_for(parse_gemm(line).value(), caps);
+    const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), caps);
     ASSERT_TRUE(space) << space.error().message;
     int seen = 0;
     for (const Config& config : space->legal) {

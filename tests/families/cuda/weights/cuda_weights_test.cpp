@@ -18,7 +18,7 @@ namespace kiln::cuda_weights_test {
 using testing::HasSubstr;
 
 DeviceCaps device(const char* name) { return cuda_caps_named(name).value(); }
-Canonical problem(const char* line) { return canonicalise(parse_gemm(line).value()); }
+Problem problem(const char* line) { return Problem::of(parse_gemm(line).value()).value(); }
 std::string rule(const char* line, const char* arch, const CudaWeights& c) {
   return std::string(broken_rule(problem(line), device(arch), c));
 }
@@ -114,7 +114,8 @@ TEST(CudaWeights, TheSpaceCoversEveryTypeAndGroup) {
         if (group == "mx32" && !floats) continue;
         const std::string zeros = floats ? "" : " zero=float";
         const std::string line = type + " N T " + m + " 4096 4096 group=" + group + zeros;
-        const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
+        const auto space =
+            space_for(Problem::of(parse_gemm(line).value()).value(), device("sm_90a"));
         ASSERT_TRUE(space) << line << ": " << space.error().message;
         EXPECT_GT(space->legal.size(), 20u) << line;
       }

@@ -133,7 +133,7 @@ std::vector<std::byte> written(const Gemm& gemm, const test::Emulated& kernel,
   for (std::int64_t group = 0; group < gemm.batch; ++group)
     for (std::int64_t row = rows[std::size_t(group)]; row < gemm.m; ++row)
       std::fill_n(a + group * gemm.stride_a() + row * gemm.lda(), gemm.k, beyond);
-  const Status ran = kernel.call(canonicalise(gemm), operands, 3);
+  const Status ran = kernel.call(Problem::of(gemm).value(), operands, 3);
   EXPECT_TRUE(ran) << ran.error().message;
   return memory[index_of(Operand::d)];
 }

@@ -11,6 +11,7 @@
 #include "generator/space/space.h"
 #include "support/mutants.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_curve_test {
 
@@ -31,7 +32,7 @@ TEST(EmulatedCurve, SampledConfigsAreRight) {
         fmt::format("bf16 {} {} {} {} align=16 batch={}", below(2) ? "N T" : "T N",
                     8 * (33 + below(32)), 8 * (33 + below(32)), 8 * (1 + below(20)), 1 + below(2));
     const Gemm gemm = parse_gemm(line).value();
-    const auto space = space_for(gemm, device);
+    const auto space = test::space_of(gemm, device);
     ASSERT_TRUE(space) << line;
     std::vector<Config> mine;
     const bool clusters = below(2) != 0;

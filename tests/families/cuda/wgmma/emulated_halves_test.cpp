@@ -11,6 +11,7 @@
 #include "support/gpu_gemm.h"
 #include "support/mutants.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_halves_test {
 
@@ -19,7 +20,7 @@ using test::Mutant;
 
 std::vector<CudaWgmma> configs_of(const Gemm& gemm, const DeviceCaps& device) {
   std::vector<CudaWgmma> mine;
-  if (const auto space = space_for(gemm, device))
+  if (const auto space = test::space_of(gemm, device))
     for (const Config& config : space->legal)
       if (const auto* c = std::get_if<CudaWgmma>(&config); c && c->halves) mine.push_back(*c);
   return mine;
@@ -56,7 +57,7 @@ TEST(Halves, OnlyWhereTheProblemAllowsThem) {
   EXPECT_TRUE(configs_of(problem("fp32 N T 256 256 256"), device).empty());
   EXPECT_FALSE(configs_of(problem("fp32 N T 256 256 256 numerics=tensor"), device).empty());
   const CudaWgmma halves{.pack_a = true, .pack_b = true, .promote = true, .halves = true};
-  EXPECT_EQ(broken_rule(canonicalise(problem("fp32 N T 256 256 256")), device, halves),
+  EXPECT_EQ(broken_rule(Problem::of(problem("fp32 N T 256 256 256")).value(), device, halves),
             "halves=1 needs numerics=tensor and pack_a=1, pack_b=1, promote=1, clip=0");
 }
 

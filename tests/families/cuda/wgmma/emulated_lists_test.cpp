@@ -25,7 +25,7 @@ TEST(WgmmaLists, SingleLinesHaveAnyPitch) {
   DeviceCaps device = caps_named("sm_90a").value();
   device.compute_units = 2;
   const Config config{CudaWgmma{.left = 64, .right = 64, .stages = 2, .warpgroups = 1}};
-  const Canonical problem = canonicalise(gemm);
+  const Problem problem = Problem::of(gemm).value();
   ASSERT_EQ(broken_rule(problem, device, config), "");
   const auto kernel = test::emulated_kernel(gemm, device, config);
   ASSERT_TRUE(kernel) << kernel.error().message;

@@ -78,7 +78,8 @@ TEST(Curve, TilesThatRunTogetherShareRows) {
 
 std::vector<CudaWgmma> curves_of(const char* shape) {
   std::vector<CudaWgmma> found;
-  const auto space = space_for(parse_gemm(shape).value(), caps_named("sm_90a").value());
+  const auto space =
+      space_for(Problem::of(parse_gemm(shape).value()).value(), caps_named("sm_90a").value());
   for (const Config& config : space.value().legal)
     if (const auto* c = std::get_if<CudaWgmma>(&config); c && c->along == Along::hilbert)
       found.push_back(*c);
@@ -88,7 +89,7 @@ std::vector<CudaWgmma> curves_of(const char* shape) {
 TEST(CurvesOfTheSpace, AreWhereTheGridHoldsASquareAndNotAllTilesRunAtOnce) {
   const char* shape = "bf16 N T 4096 4096 4096 align=16";
   const DeviceCaps device = caps_named("sm_90a").value();
-  const Canonical problem = canonicalise(parse_gemm(shape).value());
+  const Problem problem = Problem::of(parse_gemm(shape).value()).value();
   const auto found = curves_of(shape);
   EXPECT_FALSE(found.empty());
   for (const CudaWgmma& c : found) {
@@ -111,7 +112,7 @@ TEST(CurvesOfTheSpace, HaveSquaresOfAPowerOfTwoWhoseBandsFit) {
                       .warpgroups = 1,
                       .along = Along::hilbert,
                       .group = group};
-    return broken_rule(canonicalise(parse_gemm(shape).value()), device, c);
+    return broken_rule(Problem::of(parse_gemm(shape).value()).value(), device, c);
   };
   EXPECT_EQ(broken("bf16 N T 1024 1024 64 align=16", 16), "");
   EXPECT_EQ(broken("bf16 N T 1024 1024 64 align=16", 12),
@@ -124,7 +125,8 @@ TEST(CurvesOfTheSpace, HaveSquaresOfAPowerOfTwoWhoseBandsFit) {
 
 TEST(CurvesOfTheSpace, StandBehindTheGroupsInTheModel) {
   const DeviceCaps device = caps_named("sm_90a").value();
-  const Canonical problem = canonicalise(parse_gemm("bf16 N T 8192 8192 8192 align=16").value());
+  const Problem problem =
+      Problem::of(parse_gemm("bf16 N T 8192 8192 8192 align=16").value()).value();
   const auto predicted = [&](Along along, int group) {
     return predict_ns(problem, device, CudaWgmma{.along = along, .group = group});
   };

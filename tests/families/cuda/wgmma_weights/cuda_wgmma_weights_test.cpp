@@ -19,7 +19,7 @@ namespace kiln::cuda_wgmma_weights_test {
 using testing::HasSubstr;
 
 DeviceCaps device(const char* name) { return cuda_caps_named(name).value(); }
-Canonical problem(const char* line) { return canonicalise(parse_gemm(line).value()); }
+Problem problem(const char* line) { return Problem::of(parse_gemm(line).value()).value(); }
 std::string rule(const char* line, const char* arch, const CudaWgmmaWeights& c) {
   return std::string(broken_rule(problem(line), device(arch), c));
 }
@@ -92,7 +92,7 @@ TEST(CudaWgmmaWeightsRules, GroupsHaveWholeTiles) {
   EXPECT_EQ(
       rule("bf16_int4 N T 4096 128 128 groups=4097 grouped=rows group=128 align=16", "sm_90a", {}),
       "groups: sharing=tiles, and at most 4096 of them");
-  const auto space = space_for(parse_gemm(rows).value(), device("sm_90a"));
+  const auto space = space_for(Problem::of(parse_gemm(rows).value()).value(), device("sm_90a"));
   ASSERT_TRUE(space) << space.error().message;
   int mine = 0;
   for (const Config& c : space->legal) mine += family_name(c) == CudaWgmmaWeights::kFamily;
@@ -155,7 +155,7 @@ TEST(CudaWgmmaWeights, TextsNameRoundingWhereThereIsSome) {
 /// time too.
 TEST(CudaWgmmaWeightsModel, PrefersRoundedWeightsForManyRows) {
   const auto first = [](const char* line) {
-    const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
+    const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), device("sm_90a"));
     double least = 1e30;
     CudaWgmmaWeights best;
     for (const Config& c : space->legal)
@@ -200,7 +200,7 @@ TEST(CudaWgmmaWeights, TilesHaveOneOrder) {
 
 /// Codes are bytes to the copy engine, A comes in lines of 128 bytes.
 TEST(CudaWgmmaWeights, MapsHoldAStage) {
-  const Canonical p = problem("bf16_int4 N T 512 4096 4096 group=128 align=16");
+  const Problem p = problem("bf16_int4 N T 512 4096 4096 group=128 align=16");
   const Config config = CudaWgmmaWeights{.tile_m = 96};
   const GpuLaunch l = family_of(config, Vendor::nvidia).launch(p, device("sm_90a"), config);
   ASSERT_EQ(l.maps.size(), 3u);
@@ -222,7 +222,8 @@ TEST(CudaWgmmaWeights, TheSpaceCoversEveryTypeAndGroup) {
         if (group == "mx32" && !floats) continue;
         const std::string zeros = floats ? "" : " zero=int";
         const std::string line = type + " N T " + m + " 4096 4096 align=16 group=" + group + zeros;
-        const auto space = space_for(parse_gemm(line).value(), device("sm_90a"));
+        const auto space =
+            space_for(Problem::of(parse_gemm(line).value()).value(), device("sm_90a"));
         ASSERT_TRUE(space) << line << ": " << space.error().message;
         int mine = 0;
         for (const Config& c : space->legal) mine += family_name(c) == CudaWgmmaWeights::kFamily;

@@ -43,7 +43,7 @@ TEST(EmulatedLongPitch, IsReadElementByElement) {
     std::vector<float> d(kM * kN, -1);
     const ListEntry entry{
         .m = kM, .n = kN, .k = kK, .lda = kLong, .a = a.get(), .b = b.data(), .d = d.data()};
-    const Status ok = kernel->call(canonicalise(gemm), Operands{.list = &entry}, 0);
+    const Status ok = kernel->call(Problem::of(gemm).value(), Operands{.list = &entry}, 0);
     ASSERT_TRUE(ok) << layout << ": " << ok.error().message;
     EXPECT_EQ(d, std::vector<float>(kM * kN, kK)) << layout;
   }

@@ -9,6 +9,7 @@
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_paced_test {
 
@@ -44,7 +45,7 @@ TEST_P(EmulatedPaced, SampledConfigsAreRight) {
   int proven = 0;
   for (int tries = 0; proven < configs && tries < configs * 40; ++tries) {
     const Gemm gemm = random.next(rows);
-    const auto space = space_for(gemm, device);
+    const auto space = test::space_of(gemm, device);
     if (!space) continue;
     std::vector<Config> mine;
     for (const Config& config : space->legal)

@@ -77,7 +77,7 @@ TEST_P(Paced, LoopsAreAsTheyWereMeant) {
   const Case& c = GetParam();
   const DeviceCaps device = hip_caps_named(c.device).value();
   const Gemm gemm = problem(c.line);
-  const auto source = render(gemm, device, c.config);
+  const auto source = render(Problem::of(gemm).value(), device, c.config);
   ASSERT_TRUE(source) << source.error().message;
   const auto clang = clang_compiler();
   ASSERT_TRUE(clang) << clang.error().message;
@@ -90,7 +90,7 @@ TEST_P(Paced, LoopsAreAsTheyWereMeant) {
   const auto loops = count_loops(*assembly);
   const LoopCounts* loop = main_loop(loops);
   ASSERT_NE(loop, nullptr);
-  const MfmaSizes plan = mfma_sizes(canonicalise(gemm), device, c.config);
+  const MfmaSizes plan = mfma_sizes(Problem::of(gemm).value(), device, c.config);
   const int blocks = plan.blocks_m * plan.blocks_n;
   EXPECT_EQ(loop->counts.matrix, plan.steps * plan.pieces * blocks);
   EXPECT_EQ(loop->counts.spills, 0);

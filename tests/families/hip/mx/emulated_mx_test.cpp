@@ -11,6 +11,7 @@
 #include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"
+#include "support/space.h"
 
 namespace kiln::emulated_mx_test {
 
@@ -75,7 +76,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
       Draw draw(++seed);
       const Gemm gemm = problem(draw, a, b);
       ASSERT_TRUE(validate(gemm)) << text(gemm) << ": " << validate(gemm).error().message;
-      const auto space = space_for(gemm, device);
+      const auto space = test::space_of(gemm, device);
       ASSERT_TRUE(space) << space.error().message;
       std::vector<Config> mine;
       for (const Config& config : space->legal)

@@ -1,6 +1,5 @@
-#include "generator/problem/canonical.h"
+#include "generator/problem/problem.h"
 
-#include <cassert>
 #include <utility>
 
 #include "generator/problem/extent.h"
@@ -33,10 +32,11 @@ std::int64_t stride_of(const Gemm& gemm, Operand which) {
 
 }  // namespace
 
-Canonical canonicalise(const Gemm& given) {
-  assert(validate(given));
+Result<Problem> Problem::of(const Gemm& given) {
+  if (Status valid = validate(given); !valid) return tl::unexpected(std::move(valid).error());
   const Gemm gemm = with_joined_lines(given);
-  Canonical out;
+  Problem out;
+  out.given = given;
   out.swapped = gemm.d.order == Order::column_major;
   out.a_k_major = (gemm.a.order == Order::row_major) != gemm.a.transposed;
   out.b_k_major = (gemm.b.order == Order::row_major) == gemm.b.transposed;
@@ -58,6 +58,7 @@ Canonical canonicalise(const Gemm& given) {
                   stride_of(gemm, second));
   g.c = row_major(gemm.c, false, gemm.ldc(), stride_of(gemm, Operand::c));
   g.d = row_major(gemm.d, false, gemm.ldd(), stride_of(gemm, Operand::d));
+  out.needs = features_of(g);
   return out;
 }
 
