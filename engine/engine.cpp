@@ -106,10 +106,7 @@ void Engine::Impl::live() {
 void Engine::Impl::begin_in_child() {
   // A search may have been going on, and holds `tuning` for long: fork() does not wait for it.
   new (&tuning) std::mutex;
-  new (&queue_mutex) std::mutex;
-  new (&queue_filled) std::condition_variable_any;
-  new (&queue) std::deque<Job>;  // the parent's jobs are the parent's
-  new (&background) std::thread;
+  background.begin_in_child();
 }
 
 Engine::Impl::~Impl() {
@@ -120,12 +117,7 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::close() {
-  {
-    const std::lock_guard lock(queue_mutex);
-    closing.store(true);
-  }
-  queue_filled.notify_all();
-  if (background.joinable()) background.join();
+  background.close();
   if (recorder) recorder->flush();  // plans may outlive this
 }
 

@@ -3,24 +3,23 @@
 
 #include <cxxabi.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "cache/store.h"
+#include "engine/admission.h"
+#include "engine/background_queue.h"
 #include "engine/code_cache.h"
 #include "engine/outlook.h"
 #include "engine/plan_table.h"
 #include "engine/stored_kernels.h"
 #include "engine/tuned_ranges.h"
 #include "engine/unsettled.h"
+#include "engine/warnings.h"
 #include "kiln/engine.hpp"
 #include "runtime/backend.h"
 #include "runtime/compiler.h"
@@ -41,12 +40,6 @@ struct Explanation;
 struct ClassChoice {
   double ns = 0;
   StoredKernel* kernel = nullptr;
-};
-
-/// Code for one config, with what is stored about it.
-struct Built {
-  KernelCode kernel;
-  StoredBinary binary;
 };
 
 /// Where tune() gets its outcomes from; tests replace it.
@@ -71,25 +64,17 @@ struct KILN_LOCAL Engine::Impl {
   StoredKernels stored_kernels;  // under `resolving`
   TunedRanges tuned_ranges;      // likewise
   Unsettled unsettled;           // likewise
-  /// The machine refused something since a look-up began; it says nothing about code. A search may
-  /// set it too: then a plan is looked up once more than needed.
-  std::atomic<bool> machine_refused{false};
   std::mutex tuning;             // and one search
   CodeCache code_cache;          // of this process's searches
   std::set<std::string> told;    // untuned shapes already reported; under `resolving`
-  std::set<std::string> warned;  // write failures already reported; under `warning`
-  std::mutex warning;
-
-  // Background tuning: a queue, one thread made on first use.
-  struct Job {
-    Gemm gemm;
-    int threads;
-  };
-  std::mutex queue_mutex;
-  std::condition_variable_any queue_filled;
-  std::deque<Job> queue;
-  std::atomic<bool> closing{false};
-  std::thread background;
+  Warnings warn;
+  Admission admission{{.backend = backend,
+                       .gpu = gpu,
+                       .gpu_shared = gpu_shared,
+                       .store = store,
+                       .now = now,
+                       .warn = warn}};
+  BackgroundQueue background{[this](const BackgroundQueue::Job& job) { tune_queued(job); }};
 
   ~Impl();
   /// From now on it is told of forks (begin_in_child).
@@ -111,10 +96,6 @@ struct KILN_LOCAL Engine::Impl {
   Gemm spelt(const Gemm& gemm, const Operands& operands) const;
   /// gemm() of a problem in that form. The warm path.
   Status run(const Gemm& gemm, const Operands& operands);
-  /// The compiler of this device's code. Errors: compiler.
-  Result<Compiler*> compiler() const;
-  /// Errors: device (not code for this device).
-  Result<KernelCode> load(std::span<const std::byte> image) const;
   BestKey key_of(const Gemm& gemm, int threads) const;
   /// The stored winner, where the engine's class of determinism allows its config today.
   std::optional<Record> best(const BestKey& key, const Validators& with);
@@ -152,21 +133,7 @@ struct KILN_LOCAL Engine::Impl {
   Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
   std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
-  Result<Built> build(const BestKey& key, const Config& config);
-  /// `build`, and proved for this problem.
-  Result<Built> admitted(const BestKey& key, const Config& config);
-  /// admit.cpp: that code gives right results for the problem on `key.device.compute_units`
-  /// threads, checked once and remembered. What fails is quarantined. Errors: verification; device
-  /// (no worker could be started, or the machine had no room: that says nothing about the code).
-  Status prove(const BestKey& key, const Config& config, const KernelCode& kernel,
-               const StoredBinary& code);
-  /// The same over the envelope of a record, which is stored and whose code `image` is: it may run
-  /// at every size from then on. It has an envelope. Errors: verification, device.
-  Status prove_envelope(const Record& record, std::span<const std::byte> image);
   void tell_untuned(const Plan::Impl& plan);
-  /// Stored code that was not loaded: quarantined where the error is the code's own, else the
-  /// machine's refusal is noted.
-  void not_loaded(const std::string& binary_key, const Error& error);
   /// Remembers the plan of a miss: for good, or, where the machine refused, until it is asked
   /// again. Under `resolving`.
   void keep(const SharedPlan& plan);
@@ -185,8 +152,6 @@ struct KILN_LOCAL Engine::Impl {
   std::vector<ClassChoice> class_choices(const BestKey& key, double error);
   /// The first of them that may run and is expected to take less than `below_ns`.
   std::optional<SharedPlan> class_plan(const Gemm& gemm, int threads, double below_ns);
-  /// Loads a stored kernel's code; false where that, or its proof, is not to be had.
-  bool make_ready(StoredKernel& kernel);
 
   // tune_call.cpp
   /// tune() for callers. Throws CallbackThrew when a callback throws. Errors: as tune(), and
@@ -221,8 +186,8 @@ struct KILN_LOCAL Engine::Impl {
   void share_code(SearchInput& input, const Compiler& compiler);
   Result<Built> code_of(const BestKey& key, const Config& config, const Artifact* artifact,
                         const std::string& compiler);
-  void tune_later(const Gemm& gemm, int threads);
-  void run_background();
+  /// In the background thread. Logs what it would report.
+  void tune_queued(const BackgroundQueue::Job& job);
   /// Plans of this problem, however it was spelt, take the winner's kernel; the caller's spelling
   /// gets one at least. Works when the database could not be written, too.
   void install(const Gemm& gemm, const BestKey& key, const Config& config,
@@ -250,9 +215,6 @@ struct KILN_LOCAL Engine::Impl {
   Result<Explanation> explanation(const Gemm& gemm, int threads);
   Result<std::string> explain(const Gemm& gemm, int threads);
   Result<std::string> source(const Gemm& gemm, int threads);
-
-  /// A failed write does not fail the call: it is reported once.
-  void warn(const Status& status);
 };
 
 /// Errors: bad_input.

@@ -16,19 +16,6 @@ namespace kiln {
 
 Gemm Engine::Impl::spelt(const Gemm& gemm) const { return spelt_for(gemm, device); }
 
-Result<Compiler*> Engine::Impl::compiler() const { return backend.compiler(); }
-
-Result<KernelCode> Engine::Impl::load(std::span<const std::byte> image) const {
-  if (gpu) {
-    auto module = gpu_shared->module(image);
-    if (!module) return tl::unexpected(module.error());
-    return KernelCode{.gpu = std::move(*module)};
-  }
-  auto kernel = HostKernel::load(image);
-  if (!kernel) return tl::unexpected(kernel.error());
-  return KernelCode{.host = std::make_shared<const HostKernel>(std::move(*kernel))};
-}
-
 Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
   // What the addresses have in common.
   std::uintptr_t all = kUsualAlignment;

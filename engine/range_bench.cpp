@@ -31,7 +31,7 @@ BestKey RangeBench::key_at(std::int64_t size) const {
 }
 
 bool RangeBench::cancelled() const {
-  return engine_.closing.load() || (options_.cancelled && options_.cancelled());
+  return engine_.background.closing() || (options_.cancelled && options_.cancelled());
 }
 
 void RangeBench::note(const std::string& warning) {
@@ -125,7 +125,7 @@ bool RangeBench::store(const Timed& timed) {
   stored.binary_key = code.key;
   const Record made{.key = key, .validators = made_by_, .measured = stored};
   if (!engine_.store->code_proven(made))
-    if (const Status proof = engine_.prove_envelope(made, code.image); !proof) {
+    if (const Status proof = engine_.admission.prove_envelope(made, code.image); !proof) {
       note(proof);
       return false;
     }

@@ -88,7 +88,7 @@ std::int64_t Engine::Impl::prepare_range(const GemmRange& range, int threads) {
       if (cell.last < first) continue;
       if (first > std::min(range.last(), known.last())) break;
       StoredKernel* const kernel = kernel_of(tuned, cell, *store, now);
-      if (kernel == nullptr || !make_ready(*kernel)) continue;
+      if (kernel == nullptr || !admission.make_ready(*kernel)) continue;
       RangeCell part = cell;
       part.last = std::min(cell.last, range.last());
       if (gpu) workspace = std::max(workspace, workspace_of(range, key.device, part, first));

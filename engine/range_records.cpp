@@ -38,7 +38,7 @@ Result<RangeReport> Engine::Impl::tune_range(const GemmRange& range, const TuneO
       report.stored = true;
       return report;
     }
-  const auto compiler = this->compiler();
+  const auto compiler = admission.compiler();
   if (!compiler) return tl::unexpected(compiler.error());
   TuneOptions each = options;
   each.threads = *threads;

@@ -146,20 +146,8 @@ std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads) 
   return earlier == gemm ? std::nullopt : best(key_of(earlier, threads), now);
 }
 
-void Engine::Impl::warn(const Status& status) {
-  if (status) return;
-  const QuietLock lock(warning);
-  if (warned.insert(status.error().message).second) log::warn("{}", status.error().message);
-}
-
-void Engine::Impl::not_loaded(const std::string& binary_key, const Error& error) {
-  if (error.code != ErrorCode::device) return store->quarantine_binary(binary_key, error.message);
-  machine_refused = true;
-  warn(tl::unexpected(error));
-}
-
 void Engine::Impl::keep(const SharedPlan& plan) {
-  if (machine_refused) return unsettled.put(plan);
+  if (admission.machine_refused()) return unsettled.put(plan);
   unsettled.settle(plan->key);
   plans.put(plan);
 }
@@ -188,7 +176,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     const PlanKey key = plan_key(gemm, threads);
     if (const Plan::Impl* plan = plans.find(key, hash_of(key))) return plan->shared_from_this();
     if (auto plan = unsettled.next(key)) return plan;
-    machine_refused = false;
+    admission.ask_again();
     if (nothing_to_run) {
       auto plan = bare_plan(gemm, threads, device);
       plan->reason = "nothing is multiplied: m, n or k is 0";
@@ -216,7 +204,7 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     // The lock is not held: tuning takes seconds, and other shapes need not wait.
     const auto report = tune_and_confirm(gemm, {.threads = threads});
     const QuietLock lock(resolving);
-    machine_refused = false;
+    admission.ask_again();
     if (!report) {
       warn(tl::unexpected(report.error()));
     } else {
@@ -235,12 +223,12 @@ Result<SharedPlan> Engine::Impl::resolve(const Gemm& gemm, int threads) {
     keep(*untuned);
   }
   // Whether it is tuned could not be seen: it is asked again.
-  if (machine_refused) return untuned;
+  if (admission.machine_refused()) return untuned;
   usual.reset();
   // No lock is held: the callback may call tune().
   tell_untuned(**untuned);
   if (options.policy == Policy::tune_in_background && (*untuned)->in_table)
-    tune_later(gemm, threads);
+    background.add({gemm, threads});
   return untuned;
 }
 
@@ -251,14 +239,14 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
   const Config& config = record->measured.config;
   KernelCode kernel;
   if (!record->image.empty()) {
-    if (auto loaded = load(record->image))
+    if (auto loaded = admission.load(record->image))
       kernel = std::move(*loaded);
     else
-      not_loaded(record->measured.binary_key, loaded.error());
-    if (machine_refused) return std::nullopt;
+      admission.not_loaded(record->measured.binary_key, loaded.error());
+    if (admission.machine_refused()) return std::nullopt;
   }
   if (!kernel) {  // quarantined, not trusted or lost: it is compiled again from the config
-    auto built = admitted(record->key, config);
+    auto built = admission.admitted(record->key, config);
     if (!built) {
       warn(tl::unexpected(built.error()));
       return std::nullopt;
@@ -268,7 +256,7 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
              (!gpu && record->validators.runtime != now.runtime)) {
     // A cubin is what the device itself executes: another driver runs the very same instructions.
     const StoredBinary code{.key = record->measured.binary_key, .image = record->image};
-    if (const Status proof = prove(record->key, config, kernel, code); !proof) {
+    if (const Status proof = admission.prove(record->key, config, kernel, code); !proof) {
       warn(proof);
       return std::nullopt;
     }
@@ -281,43 +269,6 @@ std::optional<SharedPlan> Engine::Impl::exact_plan(const Gemm& gemm, int threads
   if (plan) return *plan;
   warn(tl::unexpected(plan.error()));
   return std::nullopt;
-}
-
-Result<Built> Engine::Impl::build(const BestKey& key, const Config& config) {
-  const auto source = render(key.problem(), key.device, config);
-  if (!source) return tl::unexpected(source.error());
-  if (auto stored = store->binary(code_key(*source), "")) {
-    auto kernel = load(stored->image);
-    if (kernel) return Built{std::move(*kernel), std::move(*stored)};
-    not_loaded(stored->key, kernel.error());
-    if (kernel.error().code == ErrorCode::device) return tl::unexpected(kernel.error());
-  }
-  const auto without = [this](const Error& error) {
-    machine_refused = machine_refused || error.code == ErrorCode::device;
-    return tl::unexpected(error);
-  };
-  const auto compiler = this->compiler();
-  if (!compiler) return without(compiler.error());
-  auto binary = (*compiler)->compile(*source);
-  if (!binary) return without(binary.error());
-  auto kernel = load(binary->image);
-  if (!kernel) return without(kernel.error());
-  Built built{std::move(*kernel),
-              {.key = binary_key(*source, (*compiler)->version()),
-               .code_key = code_key(*source),
-               .compiler = (*compiler)->version(),
-               .source = source->text,
-               .image = std::move(binary->image)}};
-  warn(store->put_binary(built.binary));  // so that the next process need not compile
-  return built;
-}
-
-Result<Built> Engine::Impl::admitted(const BestKey& key, const Config& config) {
-  auto built = build(key, config);
-  if (!built) return built;
-  if (const Status proof = prove(key, config, built->kernel, built->binary); !proof)
-    return tl::unexpected(proof.error());
-  return built;
 }
 
 std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threads) {
@@ -340,10 +291,10 @@ std::optional<SharedPlan> Engine::Impl::nearest_plan(const Gemm& gemm, int threa
     return x.predicted_ns < y.predicted_ns;
   });
   for (const Neighbour& n : near) {
-    auto built = admitted(key, n.config);
+    auto built = admission.admitted(key, n.config);
     if (!built) {
       warn(tl::unexpected(built.error()));
-      if (machine_refused) break;  // the next one, too
+      if (admission.machine_refused()) break;  // the next one, too
       continue;
     }
     auto plan = bound_plan(gemm, threads, Match::nearest, n.config,
@@ -361,14 +312,14 @@ std::optional<SharedPlan> Engine::Impl::model_plan(const Gemm& gemm, int threads
   const BestKey key = key_of(gemm, threads);
   const Problem problem = Problem::of(gemm).value();
   for (const Config& config : model_choices(key, problem)) {
-    auto built = admitted(key, config);
+    auto built = admission.admitted(key, config);
     auto plan =
         built ? bound_plan(gemm, threads, Match::model, config,
                            "no tuned neighbour: the analytic model's first choice", built->kernel)
               : tl::unexpected(built.error());
     if (plan) return *plan;
     warn(tl::unexpected(plan.error()));
-    if (machine_refused) break;
+    if (admission.machine_refused()) break;
   }
   return std::nullopt;
 }
@@ -377,25 +328,25 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
   if (auto plan = relative_plan(gemm, threads)) return *plan;
   if (auto plan = stored_plan(gemm, threads)) return *plan;
   // Nothing is compiled that the machine would not load.
-  if (!machine_refused)
+  if (!admission.machine_refused())
     if (auto plan = nearest_plan(gemm, threads)) return *plan;
-  if (!machine_refused)
+  if (!admission.machine_refused())
     if (auto plan = model_plan(gemm, threads)) return *plan;
   const bool reference_serves = !gpu && allowed_by(key_of(gemm, threads)).order().empty();
-  if (machine_refused && !reference_serves)
+  if (admission.machine_refused() && !reference_serves)
     return fail(ErrorCode::device,
                 fmt::format("{} on {} threads: the machine refused to load or verify a kernel (the "
                             "log has its words); the next call asks again",
                             text(gemm), threads));
   if (gpu) {
-    const auto compiler = this->compiler();
+    const auto compiler = admission.compiler();
     return fail(compiler ? ErrorCode::unsupported : ErrorCode::compiler,
                 fmt::format("{} on {}: no stored kernel fits and none could be made{}", text(gemm),
                             device.arch, compiler ? "" : ": " + compiler.error().message));
   }
   // The reference kernel has an order of its own: it serves the class where nothing else does.
   if (const std::string order = allowed_by(key_of(gemm, threads)).order(); !order.empty()) {
-    const auto compiler = this->compiler();
+    const auto compiler = admission.compiler();
     return fail(
         compiler ? ErrorCode::unsupported : ErrorCode::compiler,
         fmt::format("determinism = batch_invariant: {} on {} threads: no stored kernel sums "
@@ -404,7 +355,7 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
   }
   auto plan = new_plan(gemm, threads);
   plan->match = Match::reference;
-  plan->reason = machine_refused
+  plan->reason = admission.machine_refused()
                      ? "the machine refused to load or verify a kernel, and is asked again at a "
                        "later call: the built-in reference kernel"
                  : has_fallback(plan->problem, device)
@@ -415,7 +366,7 @@ Result<SharedPlan> Engine::Impl::best_known_plan(const Gemm& gemm, int threads) 
 
 void Engine::Impl::tell_untuned(const Plan::Impl& plan) {
   // A plan of a range outlives the engine; the function that its caller gave need not.
-  if (closing.load()) return;
+  if (background.closing()) return;
   // Where no family computes it, there is nothing to tune.
   if (backend.host() && !has_fallback(plan.problem, device)) return;
   const std::string shape = fmt::format("{} on {} threads", text(plan.gemm), plan.threads);

@@ -61,36 +61,6 @@ std::string told_of(const DeviceCaps& owner, bool own) {
 
 }  // namespace
 
-bool Engine::Impl::make_ready(StoredKernel& kernel) {
-  if (!kernel.proved) kernel.proved = store->envelope_proven(*kernel.record);
-  if (!*kernel.proved) return false;
-  if (kernel.code) return true;
-  kernel.proved = false;  // but for what follows
-  const Record& made = *kernel.record;
-  const auto code = store->code(made.measured.binary_key);
-  if (!code) return false;
-  auto loaded = load(code->image);
-  if (!loaded) {
-    if (loaded.error().code == ErrorCode::device) kernel.proved.reset();  // it is asked again
-    not_loaded(code->key, loaded.error());
-    return false;
-  }
-  // As for an exact record: another libc or kernel below it is one more verification.
-  // A class's proof is of no runtime: what its code relies on is the ABI that its launch names.
-  const bool of_class = !class_name(made.key.device).empty();
-  if (!gpu && !of_class && made.validators.runtime != now.runtime) {
-    const StoredBinary binary{.key = made.measured.binary_key, .image = code->image};
-    if (const Status proof = prove(made.key, made.measured.config, *loaded, binary); !proof) {
-      if (proof.error().code == ErrorCode::device) kernel.proved.reset();
-      warn(proof);
-      return false;
-    }
-  }
-  kernel.code = std::move(*loaded);
-  kernel.proved = true;
-  return true;
-}
-
 std::optional<SharedPlan> Engine::Impl::range_plan(const Gemm& gemm, int threads) {
   DeviceCaps own = device;
   own.compute_units = threads;
@@ -111,7 +81,7 @@ std::optional<SharedPlan> Engine::Impl::range_plan_of(const DeviceCaps& owner, c
         const RangeCell& cell = range.record.table.at(value);
         StoredKernel* const kernel = kernel_of(range, cell, *store, now);
         if (kernel == nullptr || !serves(*kernel, key.gemm, here.device, *store) ||
-            !order.allows(cell.config) || !make_ready(*kernel))
+            !order.allows(cell.config) || !admission.make_ready(*kernel))
           continue;
         const bool own = owner == here.device;
         auto plan = bound_plan(gemm, threads, own ? Match::range : Match::nearest, cell.config,
@@ -156,7 +126,7 @@ std::optional<SharedPlan> Engine::Impl::class_plan(const Gemm& gemm, int threads
     if (ns >= below_ns) break;
     const DeviceCaps& of_class = kernel->made_on();
     if (!serves(*kernel, key.gemm, limited_to_class(key.device, of_class), *store) ||
-        !make_ready(*kernel))
+        !admission.make_ready(*kernel))
       continue;
     auto plan = bound_plan(gemm, threads, Match::model, kernel->config(),
                            class_reason(kernels_in(choices), *kernel, ns), kernel->code, nullptr,
@@ -178,7 +148,7 @@ std::optional<SharedPlan> Engine::Impl::relative_plan(const Gemm& gemm, int thre
       for (StoredKernel& kernel : stored_kernels.of(key, *store, now).kernels) {
         const Config& config = kernel.config();
         if (config != won->measured.config || !serves(kernel, key.gemm, device, *store) ||
-            !make_ready(kernel))
+            !admission.make_ready(kernel))
           continue;
         auto plan = bound_plan(gemm, threads, Match::nearest, config,
                                fmt::format("tuned for this problem ({}, {}){}", won->created,
@@ -218,7 +188,8 @@ std::optional<SharedPlan> Engine::Impl::stored_plan(const Gemm& gemm, int thread
     std::vector<RankedKernel> ranked = known.ranked(key);
     add_relatives(ranked, key);
     for (const auto& [ns, kernel] : ranked) {
-      if (!serves(*kernel, key.gemm, key.device, *store) || !make_ready(*kernel)) continue;
+      if (!serves(*kernel, key.gemm, key.device, *store) || !admission.make_ready(*kernel))
+        continue;
       if (auto plan = class_plan(gemm, threads, ns)) return plan;
       const DeviceCaps& made_on = kernel->made_on();
       const bool own = made_on == key.device;

@@ -92,7 +92,7 @@ void Engine::Impl::confirm_stored(TuneReport& report) {
     return;
   }
   Validators with = now;
-  if (const auto used = compiler()) with.compiler = (*used)->version();
+  if (const auto used = admission.compiler()) with.compiler = (*used)->version();
   const auto record = best(key_of(gemm, report.threads), with);
   const Status lasting = store->lasting();
   report.stored = record && text(record->measured.config) == report.config &&

@@ -154,7 +154,7 @@ Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions
   const auto time = std::make_shared<Budget>(options.budget.count(), clock);
   const auto threads = threads_of(options.threads);
   const BestKey key = key_of(gemm, *threads);
-  const auto compiler = this->compiler();
+  const auto compiler = admission.compiler();
   Validators with = now;
   if (compiler) with.compiler = (*compiler)->version();
   if (!options.force && !(options.race && compiler)) {
@@ -187,7 +187,7 @@ Status Engine::Impl::prove_in_time(const Record& record, std::span<const std::by
   const auto over = [&] { return time.late(kProvedUntil); };
   if (!over()) {
     const CutOff end(over);
-    const Status proof = prove_envelope(record, image);
+    const Status proof = admission.prove_envelope(record, image);
     if (proof || proof.error().code == ErrorCode::verification || !over()) return proof;
   }
   return fail(ErrorCode::device,
@@ -215,7 +215,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   input.options.threads = key.device.compute_units;
   input.device_index = gpu ? gpu->ordinal() : 0;
   input.options.cancelled = [this, asked = options.cancelled] {
-    return closing.load() || (asked && asked());
+    return background.closing() || (asked && asked());
   };
   const auto record = best(key, made_by);
   // What was measured on a disturbed machine orders no candidates.
@@ -280,7 +280,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   const Record made{.key = key, .validators = made_by, .measured = stored};
   // Without their proof a range's kernels serve nothing.
   if (of_range && has_envelope(key.gemm, key.device, winner.config) && !store->code_proven(made))
-    note(prove_envelope(made, built->binary.image));
+    note(admission.prove_envelope(made, built->binary.image));
   if (!of_range) note(prove_in_time(made, built->binary.image, *time));
   {
     const QuietLock known(resolving);
@@ -334,8 +334,8 @@ void Engine::Impl::share_code(SearchInput& input, const Compiler& compiler) {
 Result<Built> Engine::Impl::code_of(const BestKey& key, const Config& config,
                                     const Artifact* artifact, const std::string& compiler) {
   // A known row that won again was not compiled by this search.
-  if (artifact == nullptr || !artifact->binary) return admitted(key, config);
-  auto kernel = load(artifact->binary->image);
+  if (artifact == nullptr || !artifact->binary) return admission.admitted(key, config);
+  auto kernel = admission.load(artifact->binary->image);
   if (!kernel) return tl::unexpected(kernel.error());
   return Built{std::move(*kernel),
                {.key = binary_key(artifact->source, compiler),
@@ -363,30 +363,12 @@ void Engine::Impl::install(const Gemm& gemm, const BestKey& key, const Config& c
       put(plan->gemm);
 }
 
-void Engine::Impl::tune_later(const Gemm& gemm, int threads) {
-  const std::lock_guard lock(queue_mutex);
-  if (closing.load()) return;
-  queue.push_back({gemm, threads});
-  if (!background.joinable()) background = std::thread([this] { run_background(); });
-  queue_filled.notify_one();
-}
-
-void Engine::Impl::run_background() {
-  for (;;) {
-    Job job{};
-    {
-      std::unique_lock lock(queue_mutex);
-      queue_filled.wait(lock, [&] { return closing.load() || !queue.empty(); });
-      if (closing.load()) return;
-      job = queue.front();
-      queue.pop_front();
-    }
-    const auto report =
-        shielded([&] { return tune_and_confirm(job.gemm, {.threads = job.threads}); });
-    if (report) warn_of(*report);
-    if (!report && !closing.load())
-      log::warn("background tuning of {}: {}", text(job.gemm), report.error().message);
-  }
+void Engine::Impl::tune_queued(const BackgroundQueue::Job& job) {
+  const auto report =
+      shielded([&] { return tune_and_confirm(job.gemm, {.threads = job.threads}); });
+  if (report) warn_of(*report);
+  if (!report && !background.closing())
+    log::warn("background tuning of {}: {}", text(job.gemm), report.error().message);
 }
 
 }  // namespace kiln

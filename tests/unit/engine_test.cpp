@@ -73,7 +73,7 @@ void make_winner(Opened& kiln, const Gemm& gemm, const Config& config) {
   row.verified = true;
   row.binary_key = "none";
   Validators made_by = impl.now;
-  made_by.compiler = impl.compiler().value()->version();
+  made_by.compiler = impl.admission.compiler().value()->version();
   ASSERT_TRUE(impl.store->put(key, made_by, row));
   ASSERT_TRUE(impl.store->make_winner(key, made_by, config));
 }

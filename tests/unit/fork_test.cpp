@@ -129,7 +129,7 @@ TEST(Fork, ChildrenMultiplyWhateverOtherThreadsResolve) {
 TEST(Fork, AChildMayCloseAnEngineThatTunesInTheBackground) {
   test::Opened kiln(Policy::tune_in_background);
   ASSERT_TRUE(multiplies(*kiln.engine, 20, 21, 22));
-  test::eventually([&] { return kiln->impl().background.joinable(); });
+  test::eventually([&] { return kiln->impl().background.started(); });
   EXPECT_TRUE(test::in_child([&] {
     test::end_when_hung();
     kiln.engine.reset();  // joins no thread that is not here

@@ -280,7 +280,7 @@ TEST(InvariantEngine, TakesNoStoredKernelOfAnotherOrder) {
   auto& impl = kiln->impl();
   const BestKey key = impl.key_of(gemm, 1);
   Validators made_by = impl.now;
-  made_by.compiler = (*impl.compiler())->version();
+  made_by.compiler = (*impl.admission.compiler())->version();
   auto record = impl.store->best(key, made_by);
   ASSERT_TRUE(record);
   auto config = std::get<HostPacked>(record->measured.config);

@@ -89,7 +89,7 @@ TEST(LogReentry, FromAQuarantine) {
       [](Engine& engine, const TempDir&) {
         const auto plan = engine.plan(Gemm::row_major(9, 9, 9));
         const BestKey key = engine.impl().key_of(Gemm::row_major(9, 9, 9), 1);
-        const auto built = engine.impl().build(key, *parse_config(plan->config()));
+        const auto built = engine.impl().admission.build(key, *parse_config(plan->config()));
         engine.impl().store->quarantine_binary(built->binary.key, "by the test");
       },
       "quarantined"));
@@ -146,11 +146,10 @@ TEST(LogReentry, MessagesUnderALockAreToldAfterIt) {
 
 /// Locks of engine/ and cache/ that are no QuietLocks, each with what makes up for it.
 const std::vector<std::string> kPlain = {
-    "tuning",       // held for a whole search; tune() from a callback of its thread is refused
-    "queue_mutex",  // nothing is logged under it; a forked child makes it anew
-    "mutex_",       // leaves under which nothing is logged, and the recorder's: log::Deferred
-    "mutex",        // of LiveRecorders (log::Deferred), of on_all_cores()
-    "live.mutex",   // of LiveRecorders, likewise
+    "tuning",      // held for a whole search; tune() from a callback of its thread is refused
+    "mutex_",      // leaves under which nothing is logged, and the recorder's: log::Deferred
+    "mutex",       // of LiveRecorders (log::Deferred), of on_all_cores()
+    "live.mutex",  // of LiveRecorders, likewise
     "LiveRecorders::get().mutex",  // likewise
     "reporting_"};                 // of the command's class maker
 

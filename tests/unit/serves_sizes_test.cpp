@@ -61,12 +61,12 @@ TEST(ServesSizes, ACodeThatIsWrongForOtherSizesServesNone) {
   const auto at = source->text.find(last_row);
   ASSERT_NE(at, std::string::npos);
   source->text.replace(at, last_row.size(), "columns == kNr");  // computes rows that D has not
-  auto binary = impl.compiler().value()->compile(*source);
+  auto binary = impl.admission.compiler().value()->compile(*source);
   ASSERT_TRUE(binary) << binary.error().message;
   const Record record{.key = key,
                       .validators = impl.now,
                       .measured = {.config = config, .verified = true, .binary_key = "planted"}};
-  const Status proof = impl.prove_envelope(record, binary->image);
+  const Status proof = impl.admission.prove_envelope(record, binary->image);
   ASSERT_FALSE(proof);
   EXPECT_EQ(proof.error().code, ErrorCode::verification) << proof.error().message;
   EXPECT_FALSE(impl.store->envelope_proven(record));
