@@ -160,7 +160,7 @@ class Engine(_kiln.Engine):
     ``"tune_in_background"`` or ``"error"``; ``determinism`` is ``"run_to_run"``, ``"any"`` or
     ``"batch_invariant"``. ``threads`` are those of calls that name none (0: all). ``on_untuned`` is
     called once for each untuned problem, with a sentence about it. ``record`` names a file to which
-    all calls are added. `docs/guide.md` explains each. Any thread may use an engine.
+    all calls are added. `docs/guide/` explains each. Any thread may use an engine.
 
     >>> import numpy as np
     >>> a = np.eye(8, dtype=np.float32)

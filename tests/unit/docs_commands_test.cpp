@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "support/fenced.h"
@@ -80,8 +81,16 @@ std::vector<std::string> pages_with_commands() {
   return pages;
 }
 
-INSTANTIATE_TEST_SUITE_P(Docs, Page, testing::ValuesIn(pages_with_commands()),
-                         [](const auto& info) { return fs::path(info.param).stem().string(); });
+/// The page's path as a test is named: letters, digits and underscores.
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  const fs::path page(info.param);
+  const bool of_guide = page.parent_path().filename() == "guide";
+  std::string name = (of_guide ? "guide_" : "") + page.stem().string();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Docs, Page, testing::ValuesIn(pages_with_commands()), test_name);
 
 TEST(DocsCommands, ReasonsAreGivenWhereNothingIsRun) {
   int run = 0, read = 0;

@@ -1,8 +1,9 @@
-// The guide says each thing once: no sentence stands in it twice, and no command twice in a
+// The guide says each thing once: no sentence stands twice in its pages, and no command twice in a
 // section.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
@@ -21,18 +22,19 @@ std::string command_of(std::string_view line) {
   return command;
 }
 
-TEST(Guide, SaysEachThingOnce) {
+/// Adds the sentences of a page to those of the pages before it.
+void read_page(const std::filesystem::path& file, std::set<std::string>& sentences) {
   constexpr std::size_t kSentence = 40;  // shorter ones may be the same by chance
-  std::ifstream guide(test::source_dir() + "/docs/guide.md");
-  ASSERT_TRUE(guide);
-  std::set<std::string> sentences, commands;
+  std::ifstream page(file);
+  ASSERT_TRUE(page) << file;
+  std::set<std::string> commands;
   bool fenced = false;
-  for (std::string line; std::getline(guide, line);) {
+  for (std::string line; std::getline(page, line);) {
     if (line.starts_with("```")) {
       fenced = !fenced;
     } else if (fenced) {
       if (line.starts_with("kiln ")) {
-        EXPECT_TRUE(commands.insert(command_of(line)).second) << line;
+        EXPECT_TRUE(commands.insert(command_of(line)).second) << file << ": " << line;
       }
     } else if (line.starts_with("## ")) {
       commands.clear();
@@ -41,12 +43,19 @@ TEST(Guide, SaysEachThingOnce) {
         const std::size_t end = std::min(rest.find(". "), rest.size() - 1);
         const std::string_view sentence = rest.substr(0, end + 1);
         if (sentence.size() > kSentence) {
-          EXPECT_TRUE(sentences.emplace(sentence).second) << sentence;
+          EXPECT_TRUE(sentences.emplace(sentence).second) << file << ": " << sentence;
         }
         rest.remove_prefix(end + 1);
       }
     }
   }
+}
+
+TEST(Guide, SaysEachThingOnce) {
+  std::set<std::string> sentences;
+  const std::string folder = test::source_dir() + "/docs/guide";
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".md") read_page(entry.path(), sentences);
   EXPECT_GT(sentences.size(), 200u);
 }
 

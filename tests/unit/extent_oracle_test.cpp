@@ -1,5 +1,5 @@
 // Where operands lie, written down a second time: a slow and plain address of each element, from
-// include/kiln/gemm.hpp and docs/guide.md alone. The library's extents, strides and places of
+// include/kiln/gemm.hpp and docs/guide alone. The library's extents, strides and places of
 // groups must agree with it. Kernels, the reference and `kiln verify` all use the library's own
 // answer, so none of them can see that it is wrong.
 #include <gtest/gtest.h>

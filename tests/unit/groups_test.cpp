@@ -64,8 +64,8 @@ TEST(Groups, ShareRowsOrHaveTheirOwn) {
   EXPECT_EQ(masked.flops(), 3 * 2.0 * 40 * 6 * 8);
 }
 
-// As docs/guide.md says: what belongs to rows of a shared A or D is there once, what belongs to B
-// once for each group.
+// As docs/guide/grouped.md says: what belongs to rows of a shared A or D is there once, what
+// belongs to B once for each group.
 TEST(Groups, OfRowsHaveOneTensorScaleOfAAndDAndOneOfEachB) {
   const Gemm one = Gemm::row_major(40, 6, 8, s8)
                        .scaled(Scale::tensor)
