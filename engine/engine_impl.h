@@ -15,6 +15,7 @@
 #include "engine/background_queue.h"
 #include "engine/code_cache.h"
 #include "engine/outlook.h"
+#include "engine/plan_source.h"
 #include "engine/plan_table.h"
 #include "engine/stored_kernels.h"
 #include "engine/tuned_ranges.h"
@@ -32,15 +33,7 @@
 
 namespace kiln {
 
-using SharedPlan = std::shared_ptr<const Plan::Impl>;
-
 struct Explanation;
-
-/// A stored kernel of a class of CPUs, and what a call is expected to take.
-struct ClassChoice {
-  double ns = 0;
-  StoredKernel* kernel = nullptr;
-};
 
 /// Where tune() gets its outcomes from; tests replace it.
 using BenchMaker =
@@ -64,6 +57,7 @@ struct KILN_LOCAL Engine::Impl {
   StoredKernels stored_kernels;  // under `resolving`
   TunedRanges tuned_ranges;      // likewise
   Unsettled unsettled;           // likewise
+  PlanSources sources{*this};    // likewise
   std::mutex tuning;             // and one search
   CodeCache code_cache;          // of this process's searches
   std::set<std::string> told;    // untuned shapes already reported; under `resolving`
@@ -125,33 +119,13 @@ struct KILN_LOCAL Engine::Impl {
   Result<SharedPlan> bound_plan(const Gemm& gemm, int threads, Match match, const Config& config,
                                 std::string reason, KernelCode code, const Gemm* as = nullptr,
                                 std::string_view made_for = {});
-  std::optional<SharedPlan> library_plan(const Gemm& gemm, int threads, const Record& record);
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);
   Result<SharedPlan> resolve(const Gemm& gemm, int threads);
-  std::optional<SharedPlan> exact_plan(const Gemm& gemm, int threads);
-  Result<SharedPlan> best_known_plan(const Gemm& gemm, int threads);
-  std::optional<SharedPlan> nearest_plan(const Gemm& gemm, int threads);
-  std::optional<SharedPlan> model_plan(const Gemm& gemm, int threads);
   void tell_untuned(const Plan::Impl& plan);
   /// Remembers the plan of a miss: for good, or, where the machine refused, until it is asked
   /// again. Under `resolving`.
   void keep(const SharedPlan& plan);
-
-  // stored_plans.cpp
-  std::optional<SharedPlan> range_plan(const Gemm& gemm, int threads);
-  std::optional<SharedPlan> stored_plan(const Gemm& gemm, int threads);
-  /// Adds relatives' kernels of configs that this device has no kernel of, by expected time.
-  void add_relatives(std::vector<RankedKernel>& ranked, const BestKey& key);
-  /// What was tuned for this problem, or for its range, on a GPU with this one's code and launches.
-  std::optional<SharedPlan> relative_plan(const Gemm& gemm, int threads);
-  /// Of the tables of this device or of a relative.
-  std::optional<SharedPlan> range_plan_of(const DeviceCaps& owner, const Gemm& gemm, int threads);
-  /// Kernels of this CPU's classes whose configs the problem allows, by expected time: what the
-  /// analytic model predicts, times `error`.
-  std::vector<ClassChoice> class_choices(const BestKey& key, double error);
-  /// The first of them that may run and is expected to take less than `below_ns`.
-  std::optional<SharedPlan> class_plan(const Gemm& gemm, int threads, double below_ns);
 
   // tune_call.cpp
   /// tune() for callers. Throws CallbackThrew when a callback throws. Errors: as tune(), and

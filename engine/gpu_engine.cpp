@@ -33,34 +33,4 @@ Gemm Engine::Impl::spelt(const Gemm& gemm, const Operands& operands) const {
   return copy;
 }
 
-std::optional<SharedPlan> Engine::Impl::library_plan(const Gemm& gemm, int threads,
-                                                     const Record& record) {
-  if (backend.library == nullptr || !options.allow_vendor) return std::nullopt;
-  // In which order the library sums is not known.
-  if (options.determinism == Determinism::batch_invariant) return std::nullopt;
-  // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
-  if (gemm.d.dtype == DType::s32) return std::nullopt;
-  // The library keeps the addresses of bias and scales in what calls share.
-  if (gemm.epilogue.bias != Bias::none || gemm.scale_a != Scale::none ||
-      gemm.scale_b != Scale::none)
-    return std::nullopt;
-  const auto version = cuda::cublaslt_version_number();
-  if (!version) return std::nullopt;
-  const std::vector<Measured> rows = store->known(record.key, record.validators);
-  const auto best = preferred_library(record.measured, rows, *version);
-  if (!best) return std::nullopt;
-  auto plan = new_plan(gemm, threads);
-  auto library = backend.library(gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
-  const int choice = std::get<CudaLibrary>(best->config).choice;
-  if (!library || choice >= library->choices()) return std::nullopt;
-  plan->match = Match::exact;
-  plan->expected_ns = best->timing().median_ns;
-  plan->config = text(best->config);
-  plan->reason =
-      fmt::format("the vendor's library won the race by {:.1f} %, and is allowed",
-                  (record.measured.timing().median_ns / best->timing().median_ns - 1) * 100);
-  plan->gpu = GpuPlan::of_library(gpu_shared, plan->problem, std::move(*library), choice);
-  return plan;
-}
-
 }  // namespace kiln

@@ -83,7 +83,7 @@ void Engine::Impl::install_range(const GemmRange& range, int threads) {
         size > range.last() ||
         without_size(plan->gemm, range.size) != without_size(range.gemm, range.size))
       continue;
-    if (auto better = range_plan(plan->gemm, threads)) plans.put(*better);
+    if (auto better = sources.range.find({plan->problem, threads})) plans.put(*better);
   }
 }
 

@@ -269,9 +269,11 @@ TEST_F(ClassKernels, AMeasuredKernelOfThisDeviceIsPreferredWhereItIsFaster) {
   Engine engine = open("avx512");
   auto& impl = engine.impl();
   const BestKey key = impl.key_of(Gemm::row_major(64, 64, 64), 1);
-  EXPECT_FALSE(impl.class_choices(key, 1).empty());
-  EXPECT_TRUE(impl.class_plan(key.gemm, 1, 1e12));
-  EXPECT_FALSE(impl.class_plan(key.gemm, 1, 1)) << "a kernel of 1 ns is faster";
+  const Problem problem = key.problem();
+  ClassSource& classes = impl.sources.classes;
+  EXPECT_FALSE(classes.choices(key, 1).empty());
+  EXPECT_TRUE(classes.below({problem, 1}, 1e12));
+  EXPECT_FALSE(classes.below({problem, 1}, 1)) << "a kernel of 1 ns is faster";
 }
 
 }  // namespace kiln::class_kernels_test
