@@ -22,7 +22,7 @@ void plant(Opened& kiln, const Gemm& gemm, const std::string& body) {
   const BestKey key = impl.key_of(gemm, 1);
   const auto config = parse_config(kiln->plan(gemm)->config());
   ASSERT_TRUE(config);
-  auto built = impl.build(key, *config);
+  auto built = impl.admission.build(key, *config);
   ASSERT_TRUE(built) << built.error().message;
   auto source = render(key.problem(), key.device, *config);
   ASSERT_TRUE(source);
@@ -105,7 +105,7 @@ TEST(EngineMiss, AProofIsRemembered) {
   kiln.open();
   auto& impl = kiln->impl();
   const BestKey key = impl.key_of(gemm, 1);
-  const auto built = impl.build(key, *config);
+  const auto built = impl.admission.build(key, *config);
   ASSERT_TRUE(built) << built.error().message;
   EXPECT_TRUE(impl.store->proven(built->binary.key, key, *config, impl.now.runtime));
   EXPECT_FALSE(impl.store->proven(built->binary.key, key, *config, "another glibc"));

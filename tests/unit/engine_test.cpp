@@ -323,8 +323,8 @@ TEST(Engine, AnotherRuntimeIsVerifiedOnFirstUse) {
   // Code that computes another thing passes no verification: it is marked and not used.
   const auto record = impl.store->best(impl.key_of(other, 1), impl.now);
   ASSERT_TRUE(record);
-  auto clipping =
-      impl.build(impl.key_of(other.with_activation(Activation::relu), 1), record->measured.config);
+  auto clipping = impl.admission.build(impl.key_of(other.with_activation(Activation::relu), 1),
+                                       record->measured.config);
   ASSERT_TRUE(clipping) << clipping.error().message;
   impl.store->quarantine_binary(record->measured.binary_key, "replaced by the test");
   clipping->binary.key = record->measured.binary_key;

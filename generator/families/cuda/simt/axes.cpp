@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "generator/families/cuda/simt/sizes.h"
+#include "generator/problem/extent.h"
 
 namespace kiln::cuda {
 namespace {
