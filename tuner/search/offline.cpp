@@ -89,7 +89,8 @@ Result<std::vector<Ranked>> rank_offline(const Gemm& gemm, const DeviceCaps& dev
   if (device.vendor != Vendor::amd)
     return fail(ErrorCode::unsupported,
                 device.arch + ": kernels are ranked without a device for AMD targets only");
-  const auto space = space_for(Problem::of(gemm).value(), device);
+  const auto space =
+      Problem::of(gemm).and_then([&](const Problem& p) { return space_for(p, device); });
   if (!space) return tl::unexpected(space.error());
   std::vector<Ranked> all = chosen(*space, options.candidates);
   const std::int64_t begin = now_ns();

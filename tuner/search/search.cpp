@@ -404,7 +404,10 @@ Result<SearchResult> search(const SearchInput& input, Bench& bench) {
   if (input.options.budget.count() <= 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("budget = {} s: must be positive", input.options.budget.count()));
-  return space_for(Problem::of(input.gemm).value(), input.device, input.determinism)
+  return Problem::of(input.gemm)
+      .and_then([&](const Problem& problem) {
+        return space_for(problem, input.device, input.determinism);
+      })
       .and_then([&](SearchSpace space) -> Result<SearchResult> {
         if (input.allowed)
           std::erase_if(space.legal, [&](const Config& c) { return !input.allowed(c); });
