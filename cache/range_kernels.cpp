@@ -72,6 +72,8 @@ void keep(SQLite::Database& db, const BestKey& key, const GemmRange& range, cons
           Sources sources) {
   BestKey at = key;
   at.gemm = normalised(range.at(cell.tuned_at));
+  const auto problem = Problem::of(at.gemm);
+  if (!problem) return;  // a file may say any size
   const auto source = source_row_of(db, at, cell.config, sources);
   if (!source) return;
   SQLite::Statement copy(db, R"sql(
@@ -84,9 +86,7 @@ void keep(SQLite::Database& db, const BestKey& key, const GemmRange& range, cons
     FROM measurement WHERE id = ?1 RETURNING id)sql");
   copy.bind(1, *source);
   copy.bind(2, range_policy(key.policy, range));
-  copy.bind(3, sources == Sources::verified
-                   ? launch_text(Problem::of(at.gemm).value(), at.device, cell.config)
-                   : "");
+  copy.bind(3, sources == Sources::verified ? launch_text(*problem, at.device, cell.config) : "");
   copy.executeStep();
   const std::int64_t kept = copy.getColumn(0).getInt64();
   copy.reset();

@@ -60,13 +60,14 @@ std::int64_t workspace_of(const GemmRange& range, const DeviceCaps& device, cons
   const Family& family = family_of(cell.config, device.vendor);
   std::int64_t most = 0;
   const auto look = [&](std::int64_t size) {
-    const Problem problem = Problem::of(range.at(size)).value();
-    if (broken_rule(problem, device, cell.config).empty())
-      most = std::max(most, family.launch(problem, device, cell.config).workspace_bytes);
+    const auto problem = Problem::of(range.at(size));  // whole blocks of k are some of the sizes
+    if (problem && broken_rule(*problem, device, cell.config).empty())
+      most = std::max(most, family.launch(*problem, device, cell.config).workspace_bytes);
   };
-  const Problem problem = Problem::of(range.at(cell.last)).value();
-  const Tile tile = family.tile(problem, device, cell.config);
-  const bool rows = (range.size == Size::m) != problem.swapped;
+  const auto problem = Problem::of(range.at(cell.last));
+  if (!problem) return 0;
+  const Tile tile = family.tile(*problem, device, cell.config);
+  const bool rows = (range.size == Size::m) != problem->swapped;
   const std::int64_t length = range.size == Size::k ? tile.k : rows ? tile.m : tile.n;
   for (std::int64_t size = first; size < cell.last;
        size = (size / std::max<std::int64_t>(1, length) + 1) * std::max<std::int64_t>(1, length))

@@ -41,11 +41,12 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
     BestKey key = range.record.key;
     key.gemm = normalised(range.record.range.at(cell.tuned_at));
     key.policy = range_policy(key.policy, range.record.range);
+    const auto problem = Problem::of(key.gemm);  // a file may say any size
+    if (!problem) return nullptr;
     auto record = store.best(key, now);
     if (!record || !record->measured.verified) return nullptr;
     const Config& config = record->measured.config;
-    const Problem problem = key.problem();
-    if (!broken_rule(problem, key.device, config).empty() ||
+    if (!broken_rule(*problem, key.device, config).empty() ||
         !has_envelope(key.gemm, key.device, config))
       return nullptr;
     record->image.clear();  // loaded by its key

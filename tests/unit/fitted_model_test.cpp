@@ -172,6 +172,16 @@ TEST(FittedModel, IsCurrentWhileTheAnalyticModelPredictsWhatItDid) {
   EXPECT_FALSE(FittedModel::parse(parts.text())->is_current(shape(7, 8, 9), kH200));
 }
 
+// Sizes that no problem of the class may have: a file says what it likes.
+TEST(FittedModel, ShapesThatNoProblemHasAreNotCurrent) {
+  const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
+  Parts parts(FittedModel::fit(rows, configs, kH200).text());
+  for (auto& sizes : parts.head["shapes"]) sizes[0] = std::int64_t{1} << 62;
+  const auto model = FittedModel::parse(parts.text());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_FALSE(model->is_current(shape(7, 8, 9), kH200));
+}
+
 TEST(FittedModel, DamagedTextIsAnError) {
   const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
   const std::string good = FittedModel::fit(rows, configs, kH200).text();

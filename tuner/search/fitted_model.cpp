@@ -230,9 +230,10 @@ double FittedModel::correction(const Kernel& kernel, const std::vector<double>& 
 double FittedModel::first_prediction(const Config& config, const Kernel& kernel, const Gemm& like,
                                      const DeviceCaps& device) const {
   if (kernel.residuals.empty()) return 0;
-  const Problem problem =
-      Problem::of(with_sizes(like, shapes_[kernel.residuals.front().shape])).value();
-  return broken_rule(problem, device, config).empty() ? predict_ns(problem, device, config) : 0;
+  // A file may say any sizes.
+  const auto problem = Problem::of(with_sizes(like, shapes_[kernel.residuals.front().shape]));
+  const bool legal = problem && broken_rule(*problem, device, config).empty();
+  return legal ? predict_ns(*problem, device, config) : 0;
 }
 
 bool FittedModel::is_current(const Gemm& like, const DeviceCaps& device) const {

@@ -195,7 +195,8 @@ Problem RangeModel::problem_at(std::int64_t size) const {
 }
 
 bool RangeModel::allows(const RangeKernel& kernel, std::int64_t size) const {
-  return broken_rule(problem_at(size), device_, kernel.config).empty();
+  const auto problem = Problem::of(range_.at(size));
+  return problem && broken_rule(*problem, device_, kernel.config).empty();
 }
 
 double RangeModel::predicted_ns(const RangeKernel& kernel, std::int64_t size) const {
