@@ -19,7 +19,7 @@ std::string without_sizes(const Gemm& gemm) {
   Gemm one = gemm;
   one.m = one.n = one.k = 1;
   one.batch = 1;
-  for (Matrix* x : {&one.a, &one.b, &one.c, &one.d}) x->ld = x->batch_stride = 0;
+  for (Matrix* x : one.matrices()) x->ld = x->batch_stride = 0;
   const std::string line = text(one);
   const std::size_t at = line.find(" 1 1 1");
   return at == line.npos ? line : line.substr(0, at) + line.substr(at + 6);

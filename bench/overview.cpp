@@ -59,9 +59,9 @@ struct SearchKey {
 };
 
 /// Rows of all layers, put together.
-class Gathered {
+class Collected {
  public:
-  explicit Gathered(Overview& to) : to_(to) {}
+  explicit Collected(Overview& to) : to_(to) {}
 
   void take(const StoredMeasurement& row) {
     const std::size_t at = device_of(row.key);
@@ -128,8 +128,8 @@ std::string shape_text(const SearchKey& key) {
   return line;
 }
 
-void add_shapes(Overview& to, Store& store, const Gathered& gathered) {
-  for (const auto& [key, search] : gathered.searches()) {
+void add_shapes(Overview& to, Store& store, const Collected& collected) {
+  for (const auto& [key, search] : collected.searches()) {
     const Candidate* kernel = search.winner();
     if (!kernel) continue;
     Overview::Shape shape{.device = key.device,
@@ -140,7 +140,7 @@ void add_shapes(Overview& to, Store& store, const Gathered& gathered) {
                           .ns = kernel->ns,
                           .flops = timed_flops(key.gemm),
                           .bytes = least_traffic(key.gemm)};
-    if (const auto roof = stored_roof(store, gathered.caps()[key.device], key.gemm))
+    if (const auto roof = stored_roof(store, collected.caps()[key.device], key.gemm))
       shape.roof_ns = roof->roof.ns;
     for (const Candidate& one : search.candidates) {
       if (!is_library(one.config) || one.ns == 0) continue;
@@ -152,28 +152,28 @@ void add_shapes(Overview& to, Store& store, const Gathered& gathered) {
 }
 
 /// Peaks of types that shapes have, and of CPUs the rate of memory, where they are stored.
-void add_limits(Overview& to, Store& store, const Gathered& gathered) {
+void add_limits(Overview& to, Store& store, const Collected& collected) {
   std::vector<std::optional<MachineLimits>> limits;
-  for (const DeviceCaps& caps : gathered.caps()) limits.push_back(store.limits(caps));
+  for (const DeviceCaps& caps : collected.caps()) limits.push_back(store.limits(caps));
   for (std::size_t at = 0; at < limits.size(); ++at)
     if (limits[at]) to.devices[at].bytes_per_second = limits[at]->dram_read;
-  for (const auto& [key, search] : gathered.searches()) {
+  for (const auto& [key, search] : collected.searches()) {
     double& peak = to.devices[key.device].peaks[type_text(key.gemm)];
     if (peak != 0) continue;
-    peak = store.peak(gathered.caps()[key.device], key.gemm.a.dtype);
+    peak = store.peak(collected.caps()[key.device], key.gemm.a.dtype);
     if (limits[key.device]) peak = std::max(peak, peak_for(key.gemm, *limits[key.device]));
   }
   for (Overview::Device& device : to.devices)
     std::erase_if(device.peaks, [](const auto& peak) { return peak.second == 0; });
 }
 
-void add_ranges(Overview& to, const std::vector<RangeRecord>& ranges, Gathered& gathered) {
+void add_ranges(Overview& to, const std::vector<RangeRecord>& ranges, Collected& collected) {
   for (const RangeRecord& record : ranges) {
-    const std::size_t device = gathered.device_of(record.key);
+    const std::size_t device = collected.device_of(record.key);
     ++to.devices[device].ranges;
     Overview::RangeRegret regret{
         .device = device, .text = text(record.range), .size = std::string(name(record.range.size))};
-    for (const auto& [key, search] : gathered.searches()) {
+    for (const auto& [key, search] : collected.searches()) {
       const std::int64_t size = key.gemm.*member_of(record.range.size);
       if (key.device != device || key.determinism != record.key.determinism ||
           size < record.range.first || size > record.range.last() ||
@@ -278,19 +278,20 @@ std::string kind_text(const Gemm& gemm) {
 
 Result<Overview> overview_of(Store& store, const OverviewLimits& limits) {
   Overview overview;
-  Gathered gathered(overview);
+  Collected collected(overview);
   const auto stats = store.stats();
   if (!stats) return tl::unexpected(stats.error());
   for (const StoreStats& file : *stats) overview.sources.push_back(file.database.string());
-  if (Status read = store.each_measurement({}, [&](const auto& row) { gathered.take(row); }); !read)
+  if (Status read = store.each_measurement({}, [&](const auto& row) { collected.take(row); });
+      !read)
     return tl::unexpected(read.error());
   const auto ranges = store.list_ranges();
   if (!ranges) return tl::unexpected(ranges.error());
-  add_ranges(overview, *ranges, gathered);
-  gathered.finish();
-  add_shapes(overview, store, gathered);
-  add_limits(overview, store, gathered);
-  add_landscapes(overview, gathered.searches(), limits);
+  add_ranges(overview, *ranges, collected);
+  collected.finish();
+  add_shapes(overview, store, collected);
+  add_limits(overview, store, collected);
+  add_landscapes(overview, collected.searches(), limits);
   if (Status added = add_searches(overview, store, limits); !added)
     return tl::unexpected(added.error());
   return overview;

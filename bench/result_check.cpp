@@ -61,7 +61,7 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
     for (std::size_t x = 0; x < length; ++x) {
       const std::int64_t i = rows ? index : std::int64_t(x), j = rows ? std::int64_t(x) : index;
       const double got = load_element(g.d.dtype, d, d_index(g, p.lines.batch, i, j));
-      if (g.scale_d != Scale::none) {
+      if (g.d.q.scale != Scale::none) {
         const auto scale = static_cast<float>(
             load_element(fp32, o.scale_d, place_of_scale(g, p.lines.batch, i, j)));
         if (!accepts_code(g.d.dtype, value[x], error[x], scale, got))
@@ -87,7 +87,7 @@ std::optional<std::string> larger_than(float amax, const Gemm& g, const Operands
       for (std::int64_t j = 0; j < g.n; ++j)
         all.add(load_element(g.d.dtype, d, d_index(g, t, i, j)));
     const auto scale =
-        g.scale_d == Scale::none
+        g.d.q.scale == Scale::none
             ? 1.0F
             : static_cast<float>(load_element(fp32, o.scale_d, place_of_scale(g, t, 0, 0)));
     if (!all.may_follow(g.d.dtype, amax, scale))

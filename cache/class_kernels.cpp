@@ -7,8 +7,7 @@ namespace kiln {
 
 Gemm class_problem(const Gemm& gemm) {
   Gemm problem = Problem::of(gemm).value().gemm;
-  for (Matrix* matrix : {&problem.a, &problem.b, &problem.c, &problem.d})
-    matrix->ld = matrix->batch_stride = 0;
+  for (Matrix* matrix : problem.matrices()) matrix->ld = matrix->batch_stride = 0;
   if (problem.b_packed) problem.b.transposed = false;
   problem.alignment = 1;
   problem.epilogue = {};

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <tuple>
 
+#include "cache/keys.h"
 #include "cache/printable.h"
 
 namespace kiln {
 namespace {
 
+// The columns of the problem that later versions brought stand behind those that are written here
+// (kGemmFields).
 constexpr SchemaObject kTodays[] = {
     {"index", "binary_source", "binary", "CREATE INDEX binary_source ON binary(code_key)"},
     {"index", "measurement_winner", "measurement",
@@ -107,17 +110,7 @@ constexpr SchemaObject kTodays[] = {
      "  d_dtype TEXT NOT NULL, d_order TEXT NOT NULL, d_transposed INTEGER NOT NULL,\n"
      "  d_ld INTEGER NOT NULL, d_stride INTEGER NOT NULL,\n"
      "  accumulator TEXT NOT NULL, bias TEXT NOT NULL, activation TEXT NOT NULL,\n"
-     "  residual INTEGER NOT NULL, alignment INTEGER NOT NULL, b_packed INTEGER NOT NULL, "
-     "scale_a TEXT NOT NULL DEFAULT 'none', scale_b TEXT NOT NULL DEFAULT 'none', "
-     "bias_as_d INTEGER NOT NULL DEFAULT 0, numerics TEXT NOT NULL DEFAULT 'ieee', "
-     "gate TEXT NOT NULL DEFAULT 'none', gate_order TEXT NOT NULL DEFAULT 'stacked', "
-     "scale_type TEXT NOT NULL DEFAULT 'fp32', zero TEXT NOT NULL DEFAULT 'none', "
-     "grouping TEXT NOT NULL DEFAULT 'none', expected_rows INTEGER NOT NULL DEFAULT 0, "
-     "scale_d TEXT NOT NULL DEFAULT 'none', zero_a TEXT NOT NULL DEFAULT 'none', "
-     "gather TEXT NOT NULL DEFAULT 'none', scatter TEXT NOT NULL DEFAULT 'none', "
-     "rows_of_a INTEGER NOT NULL DEFAULT 0, rows_of_d INTEGER NOT NULL DEFAULT 0, "
-     "amax_d INTEGER NOT NULL DEFAULT 0, scale_order_a TEXT NOT NULL DEFAULT 'lines', "
-     "scale_order_b TEXT NOT NULL DEFAULT 'lines') STRICT"},
+     "  residual INTEGER NOT NULL, alignment INTEGER NOT NULL, b_packed INTEGER NOT NULL"},
     {"table", "range", "range",
      "CREATE TABLE range (\n"
      "  id INTEGER PRIMARY KEY, device_id INTEGER NOT NULL REFERENCES device(id),\n"
@@ -178,7 +171,20 @@ std::string named(const SchemaObject& object) {
 
 }  // namespace
 
-std::span<const SchemaObject> todays_schema() { return kTodays; }
+std::span<const SchemaObject> todays_schema() {
+  static const auto* const all = [] {
+    auto* const objects = new std::vector<SchemaObject>(std::begin(kTodays), std::end(kTodays));
+    const auto problem = std::ranges::find_if(*objects, [](const SchemaObject& object) {
+      return object.type == "table" && object.name == "problem";
+    });
+    auto* const sql = new std::string(problem->sql);
+    for (const GemmField& field : kGemmFields)
+      if (field.since > 1) *sql += fmt::format(", {}", column_text(field));
+    problem->sql = *sql += ") STRICT";
+    return objects;
+  }();
+  return *all;
+}
 
 FileSchema FileSchema::of(SQLite::Database& db) {
   FileSchema schema;

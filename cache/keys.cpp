@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/spelling.h"
 
 namespace kiln {
@@ -39,27 +40,48 @@ class KeyWriter {
   std::string text_;
 };
 
-/// Calls `f(name, field)` for the fields of a problem that its key text has.
-template <typename F>
-void for_each_key_field(const Gemm& gemm, F&& f) {
-  static const Gemm plain;
-  const auto defaults = gemm_fields(plain);
-  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>, const auto& fields) {
-    const auto visit = [&](std::size_t index, std::string_view name, const auto& field,
-                           const auto& usual) {
-      if (index < kGemmFieldsInEveryKey || field != usual) f(name, field);
-    };
-    (visit(kIndex, kGemmFieldNames[kIndex], std::get<kIndex>(fields), std::get<kIndex>(defaults)),
-     ...);
+/// The fields of a problem that its key text has.
+void write_key_fields(const Gemm& gemm, KeyWriter& to) {
+  for (std::size_t i = 0; i < kGemmFieldCount; ++i) {
+    const GemmField& field = kGemmFields[i];
+    const std::int64_t value = field.get(gemm);
+    if (field.since <= kLastOfEveryKey || value != default_values()[i])
+      to(field.name, column_value(field, value));
   }
-  (std::make_index_sequence<kGemmFieldCount>{}, gemm_fields(gemm));
 }
 
 }  // namespace
 
+Value column_value(const GemmField& field, std::int64_t value) {
+  if (field.names.empty()) return value;
+  return std::string(field.names[static_cast<std::size_t>(value)]);
+}
+
+std::string column_text(const GemmField& field) {
+  const std::int64_t usual =
+      default_values()[static_cast<std::size_t>(&field - kGemmFields.data())];
+  if (field.names.empty()) return fmt::format("{} INTEGER NOT NULL DEFAULT {}", field.name, usual);
+  return fmt::format("{} TEXT NOT NULL DEFAULT '{}'", field.name,
+                     field.names[static_cast<std::size_t>(usual)]);
+}
+
+std::optional<std::int64_t> field_value(const GemmField& field, const Value& value) {
+  const auto* const number = std::get_if<std::int64_t>(&value);
+  if (field.names.empty()) {
+    const bool fits = number != nullptr && (!field.flag || *number == 0 || *number == 1) &&
+                      (field.bytes > sizeof(int) || *number == static_cast<int>(*number));
+    return fits ? std::optional(*number) : std::nullopt;
+  }
+  const auto* const text = std::get_if<std::string>(&value);
+  if (text == nullptr) return std::nullopt;
+  const auto found = std::ranges::find(field.names, *text);
+  if (found == field.names.end()) return std::nullopt;
+  return found - field.names.begin();
+}
+
 std::string key_text(const Gemm& gemm) {
   KeyWriter writer;
-  for_each_key_field(gemm, writer);
+  write_key_fields(gemm, writer);
   return writer.take();
 }
 
@@ -79,7 +101,7 @@ std::string key_text(const BestKey& key) {
   const auto& [device, gemm, policy, determinism] = key;
   KeyWriter writer;
   for_each_device_field(device, writer);
-  for_each_key_field(gemm, writer);
+  write_key_fields(gemm, writer);
   writer("policy", policy);
   writer("determinism", determinism);
   return writer.take();
@@ -89,16 +111,15 @@ std::string class_text(const Gemm& gemm) {
   Gemm shapeless = gemm;
   shapeless.m = shapeless.n = shapeless.k = 0;
   shapeless.batch = 1;
-  shapeless.expected_rows = 0;
-  shapeless.rows_of_a = shapeless.rows_of_d = 0;
-  for (Matrix* x : {&shapeless.a, &shapeless.b, &shapeless.c, &shapeless.d})
-    x->ld = x->batch_stride = 0;
+  if (auto* const masked = std::get_if<MaskedGroups>(&shapeless.groups)) masked->expected_rows = 0;
+  index_every_row(shapeless);
+  for (Matrix* x : shapeless.matrices()) x->ld = x->batch_stride = 0;
   return key_text(shapeless);
 }
 
 Gemm normalised(const Gemm& given) {
   Gemm gemm = with_joined_lines(given);
-  Matrix* const stored[] = {&gemm.a, &gemm.b, &gemm.c, &gemm.d};
+  const auto stored = gemm.matrices();
   for (const Operand which : kMatrices) {
     Matrix& x = *stored[static_cast<std::size_t>(which)];
     const Extent e = extent(gemm, which);
@@ -108,8 +129,10 @@ Gemm normalised(const Gemm& given) {
     if (gemm.batch == 1 || x.batch_stride == std::max<std::int64_t>(1, ld * e.lines))
       x.batch_stride = 0;
   }
-  for (std::int64_t* const rows : {&gemm.rows_of_a, &gemm.rows_of_d})
-    if (*rows == gemm.m) *rows = 0;
+  if (auto* const rows = std::get_if<GroupsOfRows>(&gemm.groups)) {
+    if (rows->gather && rows->gather->rows == gemm.m) rows->gather->rows = 0;
+    if (rows->scatter && rows->scatter->rows == gemm.m) rows->scatter->rows = 0;
+  }
   return gemm;
 }
 

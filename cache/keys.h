@@ -1,7 +1,7 @@
 // Every field of every key type, visited in one place: key text, typed columns and the tests all
-// use these visitors, and that of Gemm in generator/problem/fields.h. A field added to a struct
-// stops its visitor from compiling (the structured bindings no longer match), so that none can be
-// forgotten. Knows no SQLite.
+// use these visitors, and for a problem the table of generator/problem/fields.h. A field added to a
+// struct stops its visitor from compiling (the structured bindings no longer match), so that none
+// can be forgotten. Knows no SQLite.
 #pragma once
 
 #include <array>
@@ -42,7 +42,9 @@ struct EnumNames<Failure::Kind> {
 
 template <typename T>
 Value to_value(const T& field) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (std::is_same_v<T, Value>) {
+    return field;
+  } else if constexpr (std::is_enum_v<T>) {
     return std::string(EnumNames<T>::names.at(static_cast<std::size_t>(field)));
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<double>(field);
@@ -93,7 +95,7 @@ inline bool from_value(const Value& value, Vendor& field) {
 }
 
 /// Calls `f(name, field)` for every field of a DeviceCaps (const or not) but `core`, nested ones
-/// included; see for_each_gemm_field.
+/// included.
 template <typename D, typename F>
 void for_each_device_field(D& device, F&& f) {
   auto& [vendor, arch, model, cpu, gpu, compute_units, l1_bytes, l2_bytes, l3_bytes, ghz, core] =
@@ -131,11 +133,20 @@ void for_each_search_field(S& searched, F&& f) {
   f("whole_space", whole_space), f("interrupted", interrupted);
 }
 
-/// Fields of a problem that stand in every key text. Those added later are left out where they have
-/// their default, so that keys, seals and proofs of before stay what they are.
-inline constexpr std::size_t kGemmFieldsInEveryKey = 33;
+/// Fields of a problem that databases of this version have stand in every key text. Those added
+/// later are left out where they have their default, so that earlier keys, seals and proofs stay
+/// what they are.
+inline constexpr int kLastOfEveryKey = 8;
 
-/// Key texts: one line, "field=value;…", every field that kGemmFieldsInEveryKey does not leave out.
+/// What the column of a field holds, an enumerator by its name.
+Value column_value(const GemmField& field, std::int64_t value);
+/// The way back; nothing where the field has no such value.
+std::optional<std::int64_t> field_value(const GemmField& field, const Value& value);
+
+/// The column of a field as SQL declares it, "numerics TEXT NOT NULL DEFAULT 'ieee'".
+std::string column_text(const GemmField& field);
+
+/// Key texts: one line, "field=value;…", every field that kLastOfEveryKey does not leave out.
 std::string key_text(const Gemm& gemm);
 std::string key_text(const DeviceCaps& device);
 std::string key_text(const Validators& validators);

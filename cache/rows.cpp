@@ -64,6 +64,13 @@ class RowReader {
     const auto value = column_value(row_.getColumn(index_++));
     ok_ = ok_ && value && from_value(*value, field);
   }
+  /// The value of one field of a problem.
+  std::int64_t value_of(const GemmField& field) {
+    const auto value = column_value(row_.getColumn(index_++));
+    const auto number = value ? field_value(field, *value) : std::nullopt;
+    ok_ = ok_ && number;
+    return number.value_or(0);
+  }
   bool ok() const { return ok_; }
   /// Whether the next column holds `text`: keys stand beside the fields that they are made of.
   bool next_is(std::string_view text) {
@@ -107,7 +114,7 @@ std::int64_t problem_row(SQLite::Database& db, const Gemm& gemm) {
   RowWriter row("problem");
   row("key", key_text(gemm));
   row("class", class_text(gemm));
-  for_each_gemm_field(gemm, row);
+  for (const GemmField& field : kGemmFields) row(field.name, column_value(field, field.get(gemm)));
   return row.find_or_insert(db);
 }
 
@@ -264,7 +271,14 @@ struct Table<DeviceCaps> {
 template <>
 struct Table<Gemm> {
   static constexpr const char *kName = "problem", *kMore = ", key, class";
-  static void visit(auto& gemm, auto& fields) { for_each_gemm_field(gemm, fields); }
+  static void visit(const Gemm& gemm, NameList& names) {
+    for (const GemmField& field : kGemmFields) names(field.name, field.get(gemm));
+  }
+  static void visit(Gemm& gemm, RowReader& row) {
+    FieldValues values{};
+    for (std::size_t i = 0; i < kGemmFieldCount; ++i) values[i] = row.value_of(kGemmFields[i]);
+    if (const auto read = gemm_of(values)) gemm = *read;
+  }
   static bool sound(const Gemm& gemm, RowReader& row) {
     return Problem::of(gemm) && row.next_is(key_text(gemm)) && row.next_is(class_text(gemm));
   }
@@ -295,7 +309,7 @@ struct Table<SearchExtent> {
 template <typename T>
 std::string select_text() {
   NameList names;
-  T value{};
+  const T value{};
   Table<T>::visit(value, names);
   return fmt::format("SELECT {}{} FROM {} WHERE id = ?", names.text, Table<T>::kMore,
                      Table<T>::kName);

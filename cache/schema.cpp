@@ -11,6 +11,7 @@
 #include "cache/code_by_tokens.h"
 #include "cache/fast_numerics.h"
 #include "cache/file_schema.h"
+#include "cache/keys.h"
 #include "cache/proved_code.h"
 #include "cache/range_kernels.h"
 #include "cache/seal.h"
@@ -111,8 +112,6 @@ UPDATE device SET key = key || 'sm=0;arch_specific=0;wave=0;shared_block_bytes=0
 
 // Problems whose operands have scales: behind the fields there were, as above.
 constexpr const char* kVersion3 = R"sql(
-ALTER TABLE problem ADD COLUMN scale_a TEXT NOT NULL DEFAULT 'none';
-ALTER TABLE problem ADD COLUMN scale_b TEXT NOT NULL DEFAULT 'none';
 UPDATE problem SET key = key || 'scale_a=none;scale_b=none;',
   class = class || 'scale_a=none;scale_b=none;';
 UPDATE verification SET problem_key =
@@ -182,9 +181,6 @@ CREATE TABLE range (
 
 // A bias of D's type: behind the fields there were, wherever keys are kept. Winners' seals cover
 // the problem's key: those that were whole are made anew.
-constexpr const char* kVersion8 =
-    "ALTER TABLE problem ADD COLUMN bias_as_d INTEGER NOT NULL DEFAULT 0";
-
 void to_version8(SQLite::Database& db) {
   std::vector<std::int64_t> whole;
   SQLite::Statement winners(db, "SELECT id FROM measurement WHERE winner = 1");
@@ -206,46 +202,15 @@ UPDATE verification SET problem_key = replace(problem_key, ' threads=', 'bias_as
 // Numerics, which fields of keys do not name where they are the usual ones. Kernels of 8-bit floats
 // were verified as `fast` ones are now, and most sum as such: theirs were problems of that kind.
 // Kernels of ranges have rows of their own. Classes of a CPU's code name the layouts of A and B.
-constexpr const char* kVersion9 =
-    "ALTER TABLE problem ADD COLUMN numerics TEXT NOT NULL DEFAULT 'ieee'";
-
 void to_version9(SQLite::Database& db) {
   make_small_floats_fast(db);
   keep_range_kernels(db);
   name_layouts_of_proved_code(db);
 }
 
-// Gates, and weights of four and eight bits: keys of other problems name neither.
-constexpr const char* kVersion10 = R"sql(
-ALTER TABLE problem ADD COLUMN gate TEXT NOT NULL DEFAULT 'none';
-ALTER TABLE problem ADD COLUMN gate_order TEXT NOT NULL DEFAULT 'stacked';
-ALTER TABLE problem ADD COLUMN scale_type TEXT NOT NULL DEFAULT 'fp32';
-ALTER TABLE problem ADD COLUMN zero TEXT NOT NULL DEFAULT 'none';
-)sql";
-
-constexpr const char* kVersion11 =
-    "ALTER TABLE problem ADD COLUMN grouping TEXT NOT NULL DEFAULT 'none';";
-
-constexpr const char* kVersion12 =
-    "ALTER TABLE problem ADD COLUMN expected_rows INTEGER NOT NULL DEFAULT 0;";
-
 // Code and sources compressed with dictionaries (cache/dictionaries.h), which an older kiln cannot
 // read. Frames that are there stay as they are; Store::compact() makes them anew.
 constexpr const char* kVersion13 = "";
-
-constexpr const char* kVersion14 =
-    "ALTER TABLE problem ADD COLUMN scale_d TEXT NOT NULL DEFAULT 'none';";
-
-constexpr const char* kVersion15 = R"sql(
-ALTER TABLE problem ADD COLUMN zero_a TEXT NOT NULL DEFAULT 'none';
-ALTER TABLE problem ADD COLUMN gather TEXT NOT NULL DEFAULT 'none';
-ALTER TABLE problem ADD COLUMN scatter TEXT NOT NULL DEFAULT 'none';
-ALTER TABLE problem ADD COLUMN rows_of_a INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE problem ADD COLUMN rows_of_d INTEGER NOT NULL DEFAULT 0;
-)sql";
-
-constexpr const char* kVersion16 =
-    "ALTER TABLE problem ADD COLUMN amax_d INTEGER NOT NULL DEFAULT 0;";
 
 // What a machine was seen to reach (MachineLimits).
 constexpr const char* kVersion17 = R"sql(
@@ -256,37 +221,56 @@ CREATE TABLE limits (
   l3_read REAL NOT NULL, dram_read REAL NOT NULL, created TEXT NOT NULL) STRICT;
 )sql";
 
-constexpr const char* kVersion18 = R"sql(
-ALTER TABLE problem ADD COLUMN scale_order_a TEXT NOT NULL DEFAULT 'lines';
-ALTER TABLE problem ADD COLUMN scale_order_b TEXT NOT NULL DEFAULT 'lines';
-)sql";
+/// What a version brings beside columns of the problem.
+struct Step {
+  int version;
+  const char* sql;
+  void (*then)(SQLite::Database& db) = nullptr;
+};
+constexpr Step kSteps[] = {{1, kVersion1},
+                           {2, kVersion2},
+                           {3, kVersion3},
+                           {4, kVersion4, to_version4},
+                           {5, kVersion5},
+                           {6, kVersion6},
+                           {7, kVersion7, name_proved_code},
+                           {8, "", to_version8},
+                           {9, "", to_version9},
+                           {13, kVersion13},
+                           {17, kVersion17}};
 
-constexpr Migration kMigrations[] = {{1, kVersion1},
-                                     {2, kVersion2},
-                                     {3, kVersion3},
-                                     {4, kVersion4, to_version4},
-                                     {5, kVersion5},
-                                     {6, kVersion6},
-                                     {7, kVersion7, name_proved_code},
-                                     {8, kVersion8, to_version8},
-                                     {9, kVersion9, to_version9},
-                                     {10, kVersion10},
-                                     {11, kVersion11},
-                                     {12, kVersion12},
-                                     {13, kVersion13},
-                                     {14, kVersion14},
-                                     {15, kVersion15},
-                                     {16, kVersion16},
-                                     {17, kVersion17},
-                                     {18, kVersion18}};
+/// Statements that add the columns of the problem that this version brings. Those of the first one
+/// are in the table that it makes.
+std::string columns_of(int version) {
+  std::string sql;
+  for (std::size_t i = 0; i < kGemmFieldCount; ++i)
+    if (kGemmFields[i].since == version && version > 1)
+      sql += fmt::format("ALTER TABLE problem ADD COLUMN {};\n", column_text(kGemmFields[i]));
+  return sql;
+}
+
+std::vector<Migration> all_migrations() {
+  std::vector<Migration> all;
+  const int last = std::max(std::rbegin(kSteps)->version, kGemmFields.back().since);
+  for (int version = 1; version <= last; ++version) {
+    const Step* const step = std::ranges::find(kSteps, version, &Step::version);
+    const bool found = step != std::end(kSteps);
+    all.push_back(
+        {version, columns_of(version) + (found ? step->sql : ""), found ? step->then : nullptr});
+  }
+  return all;
+}
 
 }  // namespace
 
-std::span<const Migration> migrations() { return kMigrations; }
+std::span<const Migration> migrations() {
+  static const auto* const all = new std::vector<Migration>(all_migrations());
+  return *all;
+}
 
 bool reads_as_today(int version) {
-  return std::ranges::all_of(kMigrations, [&](const Migration& step) {
-    return step.version <= version || (*step.sql == '\0' && step.then == nullptr);
+  return std::ranges::all_of(migrations(), [&](const Migration& step) {
+    return step.version <= version || (step.sql.empty() && step.then == nullptr);
   });
 }
 

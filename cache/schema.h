@@ -5,6 +5,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include <span>
+#include <string>
 
 #include "kiln/error.hpp"
 
@@ -12,12 +13,13 @@ namespace kiln {
 
 struct Migration {
   int version;      // user_version after this step
-  const char* sql;  // statements that lead there from the step before; none: newer frames alone
+  std::string sql;  // statements that lead there from the step before; none: newer frames alone
   /// What SQL cannot compute, after `sql` and in the same transaction. Null: nothing.
   void (*then)(SQLite::Database& db) = nullptr;
 };
 
-/// Every step so far, in order; never edited once released, only added to.
+/// Every step so far, in order; never edited once released, only added to. A new field of the
+/// problem (kGemmFields) is a step by itself.
 std::span<const Migration> migrations();
 inline int schema_version() { return migrations().back().version; }
 /// Whether a file of this version, today's or older, has today's tables and texts: the steps since

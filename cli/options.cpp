@@ -16,6 +16,7 @@
 #include "cli/quantity.h"
 #include "generator/problem/device_class.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gemm_text.h"
 #include "generator/render/emulated.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
@@ -23,20 +24,14 @@
 namespace kiln::cli {
 namespace {
 
-constexpr const char* kShapeHelp =
-    "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
-    "int8 u8s8 (or f32, float, half, double, ...), on GPUs tf32 fp8 fp6 fp4; ta, tb: N as stored, "
-    "T "
-    "stored transposed. Keys: batch= "
-    "lda= ldb= ldc= ldd= stride_a= stride_b= stride_c= stride_d= order= out= acc= epilogue= "
-    "align= packed_b=1 scale= scale_order= numerics= gate= groups= grouped=(rows|masked|k|list) "
-    "gather=rows scatter=(rows|add|weighted) rows_of_a= rows_of_d= scale_d= zero_a= amax=1; of "
-    "weights "
-    "(bf16_int4, fp16_uint4, bf16_fp8, bf16_fp4, ...) group= "
-    "scale_type= zero=. kiln tune, explain and bench --any-m take a size as a "
-    "range, "
-    "1..8192. "
-    "Repeatable";
+std::string shape_help() {
+  return fmt::format(
+      "One problem, row-major: \"dtype ta tb m n k [key=value ...]\". dtype: fp32 fp64 fp16 bf16 "
+      "int8 u8s8 (or f32, float, half, double, ...), on GPUs tf32 fp8 fp6 fp4, weights bf16_int4 "
+      "fp16_uint4 bf16_fp8 bf16_fp4 ...; ta, tb: N as stored, T stored transposed. Keys: {}. kiln "
+      "tune, explain and bench --any-m take a size as a range, 1..8192. Repeatable",
+      keys_help());
+}
 
 tl::unexpected<Error> unreadable(const std::string& file, const std::string& why) {
   return fail(ErrorCode::bad_input, fmt::format("file = \"{}\": {}", file, why));
@@ -104,7 +99,7 @@ void ShapeOptions::add_to(CLI::App& app) {
   const auto repeatable = [](CLI::Option* option, const char* type) {
     option->type_name(type)->allow_extra_args(false);
   };
-  repeatable(app.add_option("--shape", shapes, kShapeHelp), "SHAPE");
+  repeatable(app.add_option("--shape", shapes, shape_help()), "SHAPE");
   repeatable(app.add_option("--file", files,
                             "File of shapes, one a line, # comments; - is stdin. Repeatable"),
              "FILE");

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/indices.h"
 #include "runtime/backend.h"
@@ -124,7 +125,7 @@ void draw_scales(Draw& draw, Gemm& g) {
       scaled.k = (g.k + kBlock - 1) / kBlock * kBlock;
       scaled.m = (g.m + kCodes - 1) / kCodes * kCodes;
       scaled.n = (g.n + kCodes - 1) / kCodes * kCodes;
-      for (Matrix* m : {&scaled.a, &scaled.b, &scaled.c, &scaled.d}) m->ld = m->batch_stride = 0;
+      for (Matrix* m : scaled.matrices()) m->ld = m->batch_stride = 0;
     }
   }
   if (Problem::of(scaled)) g = scaled;
@@ -136,7 +137,7 @@ void draw_scale_order(Draw& draw, Gemm& g) {
   const auto order = [&](Scale s) {
     return s == Scale::line_128 ? static_cast<ScaleOrder>(draw.between(0, 2)) : ScaleOrder::lines;
   };
-  const Gemm ordered = g.with_scale_order(order(g.scale_a), order(g.scale_b));
+  const Gemm ordered = g.with_scale_order(order(g.a.q.scale), order(g.b.q.scale));
   if (Problem::of(ordered)) g = ordered;
 }
 
@@ -156,11 +157,11 @@ void draw_weights(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   weights.accumulator = row.accumulator;
   weights.c.dtype = weights.d.dtype = row.usual_output();
   weights.c.order = weights.d.order = Order::row_major;
-  weights.scale_a = Scale::none;
+  weights.a.q.scale = Scale::none;
   const std::int64_t block = std::max(2, whole_blocks(weights));
   weights.k = (g.k + block - 1) / block * block;
   weights.n = (g.n + 1) / 2 * 2;
-  for (Matrix* m : {&weights.a, &weights.b, &weights.c, &weights.d}) m->ld = m->batch_stride = 0;
+  for (Matrix* m : weights.matrices()) m->ld = m->batch_stride = 0;
   if (Problem::of(weights)) g = weights;
 }
 
@@ -199,9 +200,9 @@ void draw_groups(Draw& draw, Gemm& g) {
   if (!draw.one_in(6)) return;
   const Grouping kinds[] = {Grouping::rows, Grouping::masked, Grouping::k, Grouping::list};
   Gemm groups = g.grouped(draw.between(1, 6), kinds[draw.below(4)]);
-  if (groups.grouping == Grouping::masked && draw.one_in(2))
-    groups.expected_rows = draw.between(0, static_cast<int>(groups.m));
-  const bool list = groups.grouping == Grouping::list;
+  if (groups.grouping() == Grouping::masked && draw.one_in(2))
+    groups.groups = MaskedGroups{draw.between(0, static_cast<int>(groups.m))};
+  const bool list = groups.grouping() == Grouping::list;
   if (!list) groups.c.order = groups.d.order = Order::row_major;
   groups.c.ld = groups.d.ld = 0;
   if (list) groups.a.ld = groups.b.ld = 0;
@@ -210,7 +211,7 @@ void draw_groups(Draw& draw, Gemm& g) {
 
 /// Of groups of rows: rows of A or of D by index, as many as the product has, fewer or more.
 void draw_indices(Draw& draw, const DeviceCaps& caps, Gemm& g) {
-  if (g.grouping != Grouping::rows || caps.vendor == Vendor::amd) return;
+  if (g.grouping() != Grouping::rows || caps.vendor == Vendor::amd) return;
   const auto rows = [&] { return draw.one_in(3) ? 0 : draw.between(1, 2 * static_cast<int>(g.m)); };
   if (draw.one_in(2)) {
     Gemm gathered = g.gathered(rows());
@@ -240,8 +241,8 @@ void draw_scale_of_d(Draw& draw, const DeviceCaps& caps, Gemm& g) {
 
 /// Of integers with scales, D in rows.
 void draw_zero_points_of_a(Draw& draw, Gemm& g) {
-  if (g.scale_a == Scale::none || draw.one_in(2)) return;
-  const Gemm zeros = g.with_zero_points_of_a(draw.one_in(3) ? Scale::tensor : Scale::line);
+  if (g.a.q.scale == Scale::none || draw.one_in(2)) return;
+  const Gemm zeros = g.with_zero_points_of_a(draw.one_in(3) ? Zero::tensor : Zero::line);
   if (Problem::of(zeros)) g = zeros;
 }
 
@@ -249,6 +250,18 @@ void draw_zero_points_of_a(Draw& draw, Gemm& g) {
 void draw_amax(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!(on_host(caps) || caps.vendor == Vendor::nvidia) || !draw.one_in(5)) return;
   if (const Gemm with = g.with_amax_d(); Problem::of(with)) g = with;
+}
+
+/// Fields that no function here draws: any of their values, where the problem may have it.
+void draw_others(Draw& draw, Gemm& g) {
+  constexpr int kLastDrawnAbove = 18;  // of the versions that brought the fields
+  for (const GemmField& field : kGemmFields) {
+    const std::size_t values = field.flag ? 2 : field.names.size();
+    if (field.since <= kLastDrawnAbove || values == 0 || !draw.one_in(3)) continue;
+    Gemm other = g;
+    if (field.set(other, static_cast<std::int64_t>(draw.below(values))) && Problem::of(other))
+      g = other;
+  }
 }
 
 void draw_promises(Draw& draw, const DeviceCaps& caps, Gemm& g) {
@@ -279,6 +292,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_zero_points_of_a(draw, g);
   draw_promises(draw, caps, g);
   draw_amax(draw, caps, g);
+  draw_others(draw, g);
   return g;
 }
 

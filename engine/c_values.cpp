@@ -19,9 +19,9 @@ static_assert(EnumNames<DType>::names.size() == KILN_U4 + 1);
 static_assert(EnumNames<Order>::names.size() == KILN_COLUMN_MAJOR + 1);
 static_assert(EnumNames<Scale>::names.size() == KILN_SCALE_LINE_64 + 1);
 static_assert(EnumNames<ScaleOrder>::names.size() == KILN_SCALE_ORDER_BLOCKS_4 + 1);
-static_assert(EnumNames<Zero>::names.size() == KILN_ZERO_FLOATING + 1);
+static_assert(static_cast<int>(Zero::floating) == KILN_ZERO_FLOATING);
 static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_LIST + 1);
-static_assert(EnumNames<Gather>::names.size() == KILN_GATHER_ROWS + 1);
+static_assert(EnumNames<GatherKind>::names.size() == KILN_GATHER_ROWS + 1);
 static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_WEIGHTED + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
 static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
@@ -45,43 +45,9 @@ struct Shape {
   T defaults;
 };
 
-/// References to the fields of a kiln_gemm_desc in the order of gemm_fields(). A field that one of
-/// the two lacks does not compile.
-template <typename D>
-constexpr auto desc_fields(D& desc) {
-  auto& [size, m, n, k, batch, a, b, c, d, accumulator, bias, activation, residual, alignment,
-         b_packed, scale_a, scale_b, bias_as_d, numerics, gate, gate_order, scale_type, zero,
-         grouping, expected_rows, scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d,
-         scale_order_a, scale_order_b] = desc;
-  const auto matrix = [](auto& x) {
-    auto& [dtype, order, transposed, ld, batch_stride] = x;
-    return std::tie(dtype, order, transposed, ld, batch_stride);
-  };
-  return std::tuple_cat(
-      std::tie(m, n, k, batch), matrix(a), matrix(b), matrix(c), matrix(d),
-      std::tie(accumulator, bias, activation, residual, alignment, b_packed, scale_a, scale_b,
-               bias_as_d, numerics, gate, gate_order, scale_type, zero, grouping, expected_rows,
-               scale_d, zero_a, gather, scatter, rows_of_a, rows_of_d, amax_d, scale_order_a,
-               scale_order_b));
-}
-
-/// Calls `f(name, field of the desc, field of the Gemm)` for every field.
-template <typename D, typename G, typename F>
-constexpr void for_each_field_pair(D& desc, G& gemm, F&& f) {
-  const auto of_desc = desc_fields(desc);
-  const auto of_gemm = gemm_fields(gemm);
-  static_assert(std::tuple_size_v<decltype(of_desc)> == kGemmFieldCount);
-  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-    (f(kGemmFieldNames[kIndex], std::get<kIndex>(of_desc), std::get<kIndex>(of_gemm)), ...);
-  }
-  (std::make_index_sequence<kGemmFieldCount>{});
-}
-
 constexpr kiln_gemm_desc desc_of(const Gemm& gemm) {
   kiln_gemm_desc desc{};
-  for_each_field_pair(desc, gemm, []<typename C>(std::string_view, C& to, const auto& from) {
-    to = static_cast<C>(from);
-  });
+  for (const GemmField& field : kGemmFields) field.set_c(desc, field.get(gemm));
   return desc;
 }
 
@@ -98,7 +64,7 @@ constexpr Shape<kiln_options> kOptions{"options", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_report> kReport{"report", sizeof(std::size_t), {}};
 constexpr Shape<kiln_tune_options> kTuneOptions{"options", sizeof(std::size_t), {.seed = 1}};
 
-/// Field by field at the same places, so that a list is handed on as it is.
+/// GemmField by field at the same places, so that a list is handed on as it is.
 const ListEntry* entries_of(const kiln_list_entry* list) {
   using C = kiln_list_entry;
   static_assert(sizeof(C) == sizeof(ListEntry) && alignof(C) == alignof(ListEntry));
@@ -181,9 +147,7 @@ class Enumerators {
   Status status() const {
     if (what_ == nullptr) [[likely]]
       return {};
-    std::string field(name_);
-    if (field.size() > 1 && field[1] == '_') field[1] = '.';  // of a matrix: a_dtype is a.dtype
-    return fail(ErrorCode::bad_input, fmt::format("{} = {}: no such {}", field, value_, what_));
+    return fail(ErrorCode::bad_input, fmt::format("{} = {}: no such {}", name_, value_, what_));
   }
 
  private:
@@ -191,20 +155,6 @@ class Enumerators {
   const char* what_ = nullptr;
   int value_ = 0;
 };
-
-constexpr const char* kind_of(DType) { return "type"; }
-constexpr const char* kind_of(Order) { return "order"; }
-constexpr const char* kind_of(Bias) { return "bias"; }
-constexpr const char* kind_of(Activation) { return "activation"; }
-constexpr const char* kind_of(Scale) { return "kind of scales"; }
-constexpr const char* kind_of(Numerics) { return "kind of numerics"; }
-constexpr const char* kind_of(Gate) { return "gate"; }
-constexpr const char* kind_of(GateOrder) { return "order of columns"; }
-constexpr const char* kind_of(Zero) { return "kind of zero points"; }
-constexpr const char* kind_of(Grouping) { return "kind of groups"; }
-constexpr const char* kind_of(Gather) { return "kind of gather"; }
-constexpr const char* kind_of(ScaleOrder) { return "order of scales"; }
-constexpr const char* kind_of(Scatter) { return "kind of scatter"; }
 
 /// Copies as much of `text` as fits, whole UTF-8 characters only. False when it was cut.
 template <std::size_t N>
@@ -228,14 +178,15 @@ constexpr std::pair<std::string_view, std::string_view> kWordsOfC[] = {
     {"stride_b", "b.batch_stride"},
     {"stride_c", "c.batch_stride"},
     {"stride_d", "d.batch_stride"},
-    {"epilogue.bias", "bias"},
-    {"epilogue.bias_as_d", "bias_as_d"},
-    {"epilogue.activation", "activation"},
-    {"epilogue.residual", "residual"},
-    {"epilogue.gate", "gate"},
-    {"epilogue.gate_order", "gate_order"},
     {"budget", "seconds"},
 };
+
+/// The name of a field of C++'s Epilogue in kiln_gemm_desc; another word as it is.
+std::string_view without_epilogue(std::string_view word) {
+  for (const GemmField& field : kGemmFields)
+    if (field.path == word && word.starts_with("epilogue.")) return field.name;
+  return word;
+}
 
 constexpr bool is_of_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -264,7 +215,7 @@ std::string in_words_of_c(std::string_view message) {
         std::ranges::find(kWordsOfC, word, [](const auto& row) { return row.first; });
     // "list[0].lda" is a field of kiln_list_entry, "lda=64" a problem as text.
     const bool field = before != '.' && before != ']' && behind != '=';
-    out += field && known != std::end(kWordsOfC) ? known->second : word;
+    out += !field ? word : known != std::end(kWordsOfC) ? known->second : without_epilogue(word);
     before = word.back();
     message.remove_prefix(word.size());
   }
@@ -280,18 +231,21 @@ Result<Gemm> gemm_of(const kiln_gemm_desc* given) {
   const auto known = whole(kDesc, given, room);
   if (!known) return tl::unexpected(known.error());
   const kiln_gemm_desc& desc = **known;
-  Enumerators enums;
   Gemm gemm;
-  for_each_field_pair(desc, gemm, [&]<typename T>(std::string_view field, const auto& from, T& to) {
-    if constexpr (std::is_enum_v<T>)
-      to = enums.read(from, static_cast<T>(EnumNames<T>::names.size() - 1), field, kind_of(T{}));
-    else if constexpr (std::is_same_v<T, bool>)
-      to = from != 0;
+  bool said = true;
+  for_each_gemm_field([&](auto at) {
+    const std::int64_t value = kGemmFields[at].get_c(desc);
+    if constexpr (!kGemmFields[at].names.empty())
+      said = said && static_cast<std::uint64_t>(value) < kGemmFields[at].names.size() &&
+             kGemmFields[at].set(gemm, value);
     else
-      to = from;
+      said = said && kGemmFields[at].set(gemm, value);
   });
-  if (Status ok = enums.status(); !ok) return tl::unexpected(ok.error());
-  return gemm;
+  if (said) [[likely]]
+    return gemm;
+  FieldValues values;
+  for (std::size_t i = 0; i < kGemmFieldCount; ++i) values[i] = kGemmFields[i].get_c(desc);
+  return gemm_of(values);
 }
 
 Result<GemmRange> range_of(const kiln_gemm_desc* given, int size, std::int64_t first,

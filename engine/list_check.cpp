@@ -23,7 +23,7 @@ class EntryCheck {
  public:
   EntryCheck(const Gemm& gemm, const ListEntry& entry, std::int64_t number, bool unit_aligned)
       : gemm_(gemm), entry_(entry), number_(number), unit_aligned_(unit_aligned), tight_(gemm) {
-    tight_.grouping = Grouping::none;
+    tight_.groups = Groups{};
     tight_.batch = 1;
     tight_.m = entry.m, tight_.n = entry.n, tight_.k = entry.k;
   }
@@ -140,7 +140,7 @@ std::uintptr_t bits_of_list(const Gemm& gemm, const Operands& operands) {
   if (!lists_products(gemm)) return 0;
   std::uintptr_t all = 0;
   Gemm one = gemm;
-  one.grouping = Grouping::none;
+  one.groups = Groups{};
   one.batch = 1;
   for (std::int64_t i = 0; i < gemm.batch; ++i) {
     const ListEntry& e = operands.list[i];

@@ -28,8 +28,7 @@ PlanKey plan_key(const Gemm& gemm, int threads) {
   // Fields of 8 bytes are words of their own; others are packed, the threads among them.
   std::uint64_t packed = 0;
   int used = 0;
-  const auto put = [&]<typename T>(const T& field) __attribute__((always_inline)) {
-    constexpr int kBits = 8 * sizeof field;
+  const auto put = [&]<int kBits>(std::int64_t field) __attribute__((always_inline)) {
     auto value = static_cast<std::uint64_t>(field);
     if constexpr (kBits == 64) {
       key.words[next++] = value;
@@ -44,10 +43,15 @@ PlanKey plan_key(const Gemm& gemm, int threads) {
       packed = used == 0 ? 0 : value >> (kBits - used);
     }
   };
-  std::apply(
-      [&](const auto&... field) __attribute__((always_inline)) { (put(field), ...); },
-      gemm_fields(gemm));
-  put(threads);
+  for_each_gemm_field([&](auto at) __attribute__((always_inline)) {
+    put.template operator()<8 * kGemmFields[at].bytes>(kGemmFields[at].get(gemm));
+  });
+  // A problem that says what none can is another one than that without it.
+  put.template operator()<8>(static_cast<std::int64_t>(gemm.a.q.type));
+  put.template operator()<8>(static_cast<std::int64_t>(gemm.d.q.order));
+  put.template operator()<8>(static_cast<std::int64_t>(gemm.d.q.type));
+  put.template operator()<8>(static_cast<std::int64_t>(gemm.d.q.zero));
+  put.template operator()<8 * sizeof threads>(threads);
   if (used > 0) key.words[next] = packed;
   return key;
 }
@@ -59,8 +63,8 @@ namespace {
 /// Whether a call whose D has rows without elements writes the scales of those rows: of no element,
 /// the largest magnitude is 0 and the scale 1. Which rows are of a group the device alone knows.
 bool writes_scales_of_nothing(const Gemm& g, bool host) {
-  const bool known = host || g.grouping == Grouping::none || g.grouping == Grouping::k;
-  return g.n == 0 && g.scale_d == Scale::line && !lists_products(g) && known;
+  const bool known = host || g.grouping() == Grouping::none || g.grouping() == Grouping::k;
+  return g.n == 0 && g.d.q.scale == Scale::line && !lists_products(g) && known;
 }
 
 OperandRules rules_for(const Gemm& g, Vendor vendor) {
@@ -284,7 +288,7 @@ namespace {
 /// The scales of all rows of a D without columns; of groups those of their rows.
 void write_scales_of_nothing(const Gemm& g, const Operands& operands) {
   auto* const scales = static_cast<float*>(operands.scale_d);
-  if (g.grouping != Grouping::rows && g.grouping != Grouping::masked) {
+  if (g.grouping() != Grouping::rows && g.grouping() != Grouping::masked) {
     std::fill_n(scales, span(g, Operand::scale_d), 1.0F);
     return;
   }

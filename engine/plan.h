@@ -24,7 +24,7 @@ namespace kiln {
 
 /// Every field of a Gemm and the thread count, without padding: what the plan table compares.
 struct PlanKey {
-  static constexpr std::size_t kWords = (kGemmFieldBytes + sizeof(int) + 7) / 8;
+  static constexpr std::size_t kWords = (kGemmFieldBytes + kUnsaid.size() + sizeof(int) + 7) / 8;
   std::uint64_t words[kWords] = {};
   bool operator==(const PlanKey&) const = default;
 };

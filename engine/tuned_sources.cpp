@@ -65,8 +65,8 @@ std::optional<SharedPlan> ExactSource::library(const Miss& miss, const Record& r
   // Integer sums stored as they are: there the library knows no alpha and beta but 0 and 1.
   if (gemm.d.dtype == DType::s32) return std::nullopt;
   // The library keeps the addresses of bias and scales in what calls share.
-  if (gemm.epilogue.bias != Bias::none || gemm.scale_a != Scale::none ||
-      gemm.scale_b != Scale::none)
+  if (gemm.epilogue.bias != Bias::none || gemm.a.q.scale != Scale::none ||
+      gemm.b.q.scale != Scale::none)
     return std::nullopt;
   const auto version = cuda::cublaslt_version_number();
   if (!version) return std::nullopt;

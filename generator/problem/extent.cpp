@@ -4,7 +4,9 @@
 #include <cassert>
 #include <utility>
 
+#include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
 
@@ -57,19 +59,25 @@ std::int64_t pitch_of_nothing(const Gemm& gemm, Operand which) {
 bool begins_within_lines(const Gemm& gemm, Operand which) {
   const Matrix& stored = matrix(gemm, which);
   const bool columns_are_lines = (stored.order == Order::row_major) == stored.transposed;
-  if (gemm.grouping == Grouping::rows) return which == Operand::a && columns_are_lines;
-  if (gemm.grouping != Grouping::k) return false;
+  if (gemm.grouping() == Grouping::rows) return which == Operand::a && columns_are_lines;
+  if (gemm.grouping() != Grouping::k) return false;
   return which == Operand::b ? columns_are_lines : which == Operand::a && !columns_are_lines;
 }
 
 }  // namespace
 
+const Gathered* gathered_rows(const Gemm& gemm) { return GatheredPart::of(gemm); }
+
+const Scattered* scattered_rows(const Gemm& gemm) { return ScatteredPart::of(gemm); }
+
 std::int64_t rows_of_a(const Gemm& gemm) {
-  return gemm.gather == Gather::none || gemm.rows_of_a == 0 ? gemm.m : gemm.rows_of_a;
+  const Gathered* const gathered = gathered_rows(gemm);
+  return gathered == nullptr || gathered->rows == 0 ? gemm.m : gathered->rows;
 }
 
 std::int64_t rows_of_d(const Gemm& gemm) {
-  return gemm.scatter == Scatter::none || gemm.rows_of_d == 0 ? gemm.m : gemm.rows_of_d;
+  const Scattered* const scattered = scattered_rows(gemm);
+  return scattered == nullptr || scattered->rows == 0 ? gemm.m : scattered->rows;
 }
 
 bool present(const Gemm& gemm, Operand which) {
@@ -79,8 +87,7 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::d:
       return true;
     case Operand::c:
-      return gemm.epilogue.gate == Gate::none && gemm.scale_d == Scale::none &&
-             gemm.scatter != Scatter::rows;
+      return !gemm.epilogue.gate && gemm.d.q.scale == Scale::none && !scatters(gemm);
     case Operand::bias:
       return gemm.epilogue.bias != Bias::none;
     case Operand::residual:
@@ -90,27 +97,27 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::scale_d:
       return scale_of(gemm, which) != Scale::none;
     case Operand::zero_b:
-      return gemm.zero != Zero::none;
+      return gemm.b.q.zero != Zero::none;
     case Operand::groups:
-      return gemm.grouping != Grouping::none;
+      return gemm.grouping() != Grouping::none;
     case Operand::zero_a:
     case Operand::column_sums_b:
-      return gemm.zero_a != Scale::none;
+      return gemm.a.q.zero != Zero::none;
     case Operand::index_a:
-      return gemm.gather != Gather::none;
+      return gathers(gemm);
     case Operand::index_d:
-      return gemm.scatter != Scatter::none;
+      return scattered_rows(gemm) != nullptr;
     case Operand::amax_d:
       return gemm.amax_d;
     case Operand::row_weights:
-      return gemm.scatter == Scatter::weighted;
+      return weighs_rows(gemm);
   }
   return false;
 }
 
 bool is_output(const Gemm& gemm, Operand which) {
   if (which == Operand::scale_d)
-    return gemm.scale_d != Scale::none && gemm.scale_d != Scale::tensor;
+    return gemm.d.q.scale != Scale::none && gemm.d.q.scale != Scale::tensor;
   return which == Operand::d || (which == Operand::amax_d && gemm.amax_d);
 }
 
@@ -140,10 +147,10 @@ DType dtype_of(const Gemm& gemm, Operand which) {
     if (gemm.epilogue.bias_as_d) return gemm.d.dtype;
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
-  if (which == Operand::zero_b && gemm.zero == Zero::integer) return gemm.b.dtype;
+  if (which == Operand::zero_b && gemm.b.q.zero == Zero::integer) return gemm.b.dtype;
   if (which == Operand::scale_d || which == Operand::amax_d || which == Operand::row_weights)
     return DType::fp32;
-  return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : gemm.scale_type;
+  return scale_of(gemm, which) == Scale::mx_32 ? DType::u8 : gemm.b.q.type;
 }
 
 Extent extent(const Gemm& gemm, Operand which) {
@@ -199,10 +206,10 @@ int alignment_of_d(const Gemm& gemm) {
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (is_list(which) || which == Operand::amax_d) return true;
-  if (gemm.grouping == Grouping::k) return shared_by_groups_of_k(gemm, which);
-  const bool rows = gemm.grouping == Grouping::rows;
+  if (gemm.grouping() == Grouping::k) return shared_by_groups_of_k(gemm, which);
+  const bool rows = gemm.grouping() == Grouping::rows;
   if (which == Operand::bias)
-    return gemm.grouping == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);
+    return gemm.grouping() == Grouping::none || (rows && gemm.epilogue.bias == Bias::per_row);
   return rows && which != Operand::b && which != Operand::scale_b && which != Operand::zero_b &&
          which != Operand::column_sums_b;
 }
@@ -248,16 +255,18 @@ Scale scale_of(const Gemm& gemm, Operand which) {
   switch (which) {
     case Operand::a:
     case Operand::scale_a:
-      return gemm.scale_a;
+      return gemm.a.q.scale;
     case Operand::b:
     case Operand::scale_b:
     case Operand::zero_b:
-      return gemm.scale_b;
+      return gemm.b.q.scale;
     case Operand::d:
     case Operand::scale_d:
-      return gemm.scale_d;
+      return gemm.d.q.scale;
     case Operand::zero_a:
-      return gemm.zero_a;
+      return gemm.a.q.zero == Zero::line     ? Scale::line
+             : gemm.a.q.zero == Zero::tensor ? Scale::tensor
+                                             : Scale::none;
     default:
       return Scale::none;
   }
@@ -267,17 +276,17 @@ ScaleOrder order_of_scales(const Gemm& gemm, Operand which) {
   switch (which) {
     case Operand::a:
     case Operand::scale_a:
-      return gemm.scale_order_a;
+      return gemm.a.q.order;
     case Operand::b:
     case Operand::scale_b:
-      return gemm.scale_order_b;
+      return gemm.b.q.order;
     default:
       return ScaleOrder::lines;
   }
 }
 
 bool orders_scales(const Gemm& gemm) {
-  return gemm.scale_order_a != ScaleOrder::lines || gemm.scale_order_b != ScaleOrder::lines;
+  return gemm.a.q.order != ScaleOrder::lines || gemm.b.q.order != ScaleOrder::lines;
 }
 
 ScaleStrides strides_of_scales(const Gemm& gemm, Operand which, const PartOfK& part) {
@@ -295,7 +304,7 @@ ScaleStrides strides_of_scales(const Gemm& gemm, Operand which, const PartOfK& p
 bool has_weights(const Gemm& gemm) { return are_weights(gemm.a.dtype, gemm.b.dtype); }
 
 int whole_blocks(const Gemm& gemm) {
-  for (const Scale scale : {gemm.scale_a, gemm.scale_b})
+  for (const Scale scale : {gemm.a.q.scale, gemm.b.q.scale})
     if (scale == Scale::mx_32 || (has_weights(gemm) && blocks_along_k(scale)))
       return scale_block(scale).along;
   return 0;

@@ -31,6 +31,9 @@ bool is_list(Operand which);
 const Matrix& matrix(const Gemm& gemm, Operand which);
 /// Of its elements; e8m0 scales count as u8.
 DType dtype_of(const Gemm& gemm, Operand which);
+/// How rows of A, or of D, are indexed; null: they are not.
+const Gathered* gathered_rows(const Gemm& gemm);
+const Scattered* scattered_rows(const Gemm& gemm);
 /// Rows of A and of D: m, or as many as there are to be indexed.
 std::int64_t rows_of_a(const Gemm& gemm);
 std::int64_t rows_of_d(const Gemm& gemm);

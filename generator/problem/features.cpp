@@ -8,20 +8,20 @@ namespace {
 
 template <Grouping kKind>
 bool needs_groups(const Gemm& g) {
-  return g.grouping == kKind;
+  return g.grouping() == kKind;
 }
 
 /// Of scales of A and B that are no weights'.
 Feature kind_of_scales(const Gemm& g) {
   if (g.accumulator == s32) return Feature::scales_of_sums;
-  if (g.scale_a == Scale::mx_32 || g.scale_b == Scale::mx_32) return Feature::scales_mx_32;
-  if (blocks_along_k(g.scale_a) || blocks_along_k(g.scale_b)) return Feature::scales_of_blocks;
+  if (g.a.q.scale == Scale::mx_32 || g.b.q.scale == Scale::mx_32) return Feature::scales_mx_32;
+  if (blocks_along_k(g.a.q.scale) || blocks_along_k(g.b.q.scale)) return Feature::scales_of_blocks;
   return Feature::scales_of_lines;
 }
 
 template <Feature kKind>
 bool needs_scales(const Gemm& g) {
-  return !has_weights(g) && (g.scale_a != Scale::none || g.scale_b != Scale::none) &&
+  return !has_weights(g) && (g.a.q.scale != Scale::none || g.b.q.scale != Scale::none) &&
          kind_of_scales(g) == kKind;
 }
 
@@ -42,7 +42,7 @@ constexpr FeatureRow kFeatureRows[] = {
     {Feature::scales_of_blocks, needs_scales<Feature::scales_of_blocks>, kNoScales},
     {Feature::scales_mx_32, needs_scales<Feature::scales_mx_32>, kNoScales},
     {Feature::scale_orders, orders_scales, "the family reads scales that lie block by block"},
-    {Feature::gates, [](const Gemm& g) { return g.epilogue.gate != Gate::none; },
+    {Feature::gates, [](const Gemm& g) { return g.epilogue.gate.has_value(); },
      "the family computes gated products"},
     {Feature::groups_of_rows, needs_groups<Grouping::rows>, kNoGroups},
     {Feature::masked_groups, needs_groups<Grouping::masked>, kNoGroups},
@@ -51,9 +51,9 @@ constexpr FeatureRow kFeatureRows[] = {
     {Feature::indexed_rows, [](const Gemm& g) { return gathers(g) || scatters(g); },
      "the family reads and writes rows by index"},
     {Feature::added_rows, adds_rows, "the family's rows are added to rows of D"},
-    {Feature::scale_of_d, [](const Gemm& g) { return g.scale_d == Scale::tensor; }, kNoScalesOfD},
+    {Feature::scale_of_d, [](const Gemm& g) { return g.d.q.scale == Scale::tensor; }, kNoScalesOfD},
     {Feature::scales_of_d,
-     [](const Gemm& g) { return g.scale_d != Scale::none && g.scale_d != Scale::tensor; },
+     [](const Gemm& g) { return g.d.q.scale != Scale::none && g.d.q.scale != Scale::tensor; },
      kNoScalesOfD},
     {Feature::amax_of_d, [](const Gemm& g) { return g.amax_d; },
      "the family finds the largest magnitude of D"},

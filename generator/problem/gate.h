@@ -7,7 +7,15 @@
 
 namespace kiln {
 
-inline bool gated(const Gemm& gemm) { return gemm.epilogue.gate != Gate::none; }
+inline bool gated(const Gemm& gemm) { return gemm.epilogue.gate.has_value(); }
+/// Whether there is a gate, and the columns of its products alternate.
+inline bool interleaved(const Gemm& gemm) {
+  return gated(gemm) && gemm.epilogue.gate->order == GateOrder::interleaved;
+}
+/// Whether there is a function more costly than a comparison.
+inline bool has_costly_gate(const Gemm& gemm) {
+  return gated(gemm) && gemm.epilogue.gate->function > Gate::relu;
+}
 
 /// Of the two products of a gated problem: the one that goes through the gate, or the other.
 enum class Factor : std::uint8_t { first, second };
@@ -22,7 +30,7 @@ struct FactorColumns {
 inline FactorColumns columns_of(const Gemm& gemm, Factor factor) {
   if (!gated(gemm)) return {};
   const std::int64_t second = factor == Factor::second ? 1 : 0;
-  if (gemm.epilogue.gate_order == GateOrder::interleaved) return {second, 2};
+  if (interleaved(gemm)) return {second, 2};
   return {second * gemm.n, 1};
 }
 

@@ -2,7 +2,9 @@
 // gemm_text.cpp.
 #include "kiln/gemm.hpp"
 
+#include "generator/problem/enum_names.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
 
 namespace kiln {
@@ -57,6 +59,33 @@ Gemm Gemm::batched(std::int64_t count) const {
   return copy;
 }
 
+Gemm Gemm::grouped(std::int64_t count, Grouping how) const {
+  Gemm copy = batched(count);
+  if (grouping() != how) KindOfGroups::set(copy, static_cast<std::int64_t>(how));
+  return copy;
+}
+
+namespace {
+
+GroupsOfRows& rows_of(Gemm& gemm) {
+  auto* const rows = std::get_if<GroupsOfRows>(&gemm.groups);
+  return rows != nullptr ? *rows : gemm.groups.emplace<GroupsOfRows>();
+}
+
+}  // namespace
+
+Gemm Gemm::gathered(std::int64_t rows) const {
+  Gemm copy = *this;
+  rows_of(copy).gather = Gathered{rows};
+  return copy;
+}
+
+Gemm Gemm::scattered(std::int64_t rows, Scatter how) const {
+  Gemm copy = *this;
+  rows_of(copy).scatter = Scattered{how, rows};
+  return copy;
+}
+
 std::int64_t Gemm::lda() const { return leading_dimension(*this, Operand::a); }
 std::int64_t Gemm::ldb() const { return leading_dimension(*this, Operand::b); }
 std::int64_t Gemm::ldc() const { return leading_dimension(*this, Operand::c); }
@@ -66,140 +95,14 @@ std::int64_t Gemm::stride_b() const { return batch_stride(*this, Operand::b); }
 std::int64_t Gemm::stride_c() const { return batch_stride(*this, Operand::c); }
 std::int64_t Gemm::stride_d() const { return batch_stride(*this, Operand::d); }
 
-std::string_view name(Activation f) {
-  switch (f) {
-    case Activation::none:
-      return "none";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu_tanh:
-      return "gelu";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::silu:
-      return "silu";
-  }
-  return "?";
-}
-
-std::string_view name(Gate f) {
-  switch (f) {
-    case Gate::none:
-      return "none";
-    case Gate::relu:
-      return "relu";
-    case Gate::gelu_tanh:
-      return "gelu";
-    case Gate::gelu_erf:
-      return "gelu_erf";
-    case Gate::silu:
-      return "silu";
-    case Gate::sigmoid:
-      return "sigmoid";
-  }
-  return "?";
-}
-
-std::string_view name(Bias b) {
-  switch (b) {
-    case Bias::none:
-      return "none";
-    case Bias::per_row:
-      return "bias_row";
-    case Bias::per_column:
-      return "bias_col";
-  }
-  return "?";
-}
-
-std::string_view name(Grouping g) {
-  switch (g) {
-    case Grouping::none:
-      return "none";
-    case Grouping::rows:
-      return "rows";
-    case Grouping::masked:
-      return "masked";
-    case Grouping::k:
-      return "k";
-    case Grouping::list:
-      return "list";
-  }
-  return "?";
-}
-
-std::string_view name(Gather g) { return g == Gather::none ? "none" : "rows"; }
-
-std::string_view name(Scatter s) {
-  switch (s) {
-    case Scatter::none:
-      return "none";
-    case Scatter::rows:
-      return "rows";
-    case Scatter::add:
-      return "add";
-    case Scatter::weighted:
-      return "weighted";
-  }
-  return "?";
-}
-
-std::string_view name(Scale s) {
-  switch (s) {
-    case Scale::none:
-      return "none";
-    case Scale::line:
-      return "line";
-    case Scale::line_128:
-      return "1x128";
-    case Scale::square_128:
-      return "128x128";
-    case Scale::mx_32:
-      return "mx32";
-    case Scale::tensor:
-      return "tensor";
-    case Scale::line_32:
-      return "1x32";
-    case Scale::line_64:
-      return "1x64";
-  }
-  return "?";
-}
-
-std::string_view name(ScaleOrder o) {
-  switch (o) {
-    case ScaleOrder::lines:
-      return "lines";
-    case ScaleOrder::blocks:
-      return "blocks";
-    case ScaleOrder::blocks_4:
-      return "blocks_4";
-  }
-  return "?";
-}
-
-std::string_view name(Zero z) {
-  switch (z) {
-    case Zero::none:
-      return "none";
-    case Zero::integer:
-      return "int";
-    case Zero::floating:
-      return "float";
-  }
-  return "?";
-}
-
-std::string_view name(Numerics n) {
-  switch (n) {
-    case Numerics::ieee:
-      return "ieee";
-    case Numerics::fast:
-      return "fast";
-    case Numerics::tensor:
-      return "tensor";
-  }
-  return "?";
-}
+std::string_view name(Activation f) { return word_of(f); }
+std::string_view name(Gate f) { return word_of(f); }
+std::string_view name(Bias b) { return word_of(b); }
+std::string_view name(Grouping g) { return word_of(g); }
+std::string_view name(Scatter s) { return word_of(s); }
+std::string_view name(Scale s) { return word_of(s); }
+std::string_view name(ScaleOrder o) { return word_of(o); }
+std::string_view name(Zero z) { return word_of(z); }
+std::string_view name(Numerics n) { return word_of(n); }
 
 }  // namespace kiln

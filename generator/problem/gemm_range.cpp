@@ -61,7 +61,7 @@ Depends depends_on(const Gemm& gemm, Size size, Operand which) {
 }
 
 Matrix& stored(Gemm& gemm, Operand which) {
-  Matrix* const all[] = {&gemm.a, &gemm.b, &gemm.c, &gemm.d};
+  const auto all = gemm.matrices();
   return *all[static_cast<std::size_t>(which)];
 }
 

@@ -7,6 +7,7 @@
 
 #include "generator/problem/bad_input.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
@@ -20,51 +21,16 @@ namespace {
 /// Pages are the largest alignment that any allocator promises.
 constexpr int kMaxAlignment = 4096;
 
-/// Values that came through the C interface may be no enumerator at all.
+/// Values that were cast to an enum may be no enumerator at all, and a quantisation may say what no
+/// problem has.
 Status check_enumerators(const Gemm& g) {
-  for (Operand which : kMatrices) {
-    const Matrix& m = matrix(g, which);
-    if (static_cast<std::size_t>(m.dtype) >= kDTypes.size())
-      return bad_input("{}.dtype = {}: no such type", name(which), static_cast<int>(m.dtype));
-    if (m.order > Order::column_major)
-      return bad_input("{}.order = {}: no such order", name(which), static_cast<int>(m.order));
-  }
-  if (static_cast<std::size_t>(g.accumulator) >= kDTypes.size())
-    return bad_input("accumulator = {}: no such type", static_cast<int>(g.accumulator));
-  if (g.epilogue.activation > Activation::silu)
-    return bad_input("epilogue.activation = {}: no such activation",
-                     static_cast<int>(g.epilogue.activation));
-  if (g.epilogue.gate > Gate::sigmoid)
-    return bad_input("epilogue.gate = {}: no such gate", static_cast<int>(g.epilogue.gate));
-  if (g.epilogue.gate_order > GateOrder::interleaved)
-    return bad_input("epilogue.gate_order = {}: no such order of columns",
-                     static_cast<int>(g.epilogue.gate_order));
-  if (g.epilogue.bias > Bias::per_column)
-    return bad_input("epilogue.bias = {}: no such bias", static_cast<int>(g.epilogue.bias));
-  if (g.numerics > Numerics::tensor)
-    return bad_input("numerics = {}: no such kind of numerics", static_cast<int>(g.numerics));
-  for (Operand which : {Operand::a, Operand::b})
-    if (scale_of(g, which) > Scale::line_64)
-      return bad_input("scale_{} = {}: no such kind of scales", name(which),
-                       static_cast<int>(scale_of(g, which)));
-  for (Operand which : {Operand::a, Operand::b})
-    if (order_of_scales(g, which) > ScaleOrder::blocks_4)
-      return bad_input("scale_order_{} = {}: no such order of scales", name(which),
-                       static_cast<int>(order_of_scales(g, which)));
-  if (g.scale_d > Scale::line_64)
-    return bad_input("scale_d = {}: no such kind of scales", static_cast<int>(g.scale_d));
-  if (g.zero_a > Scale::line_64)
-    return bad_input("zero_a = {}: no such kind of zero points", static_cast<int>(g.zero_a));
-  if (static_cast<std::size_t>(g.scale_type) >= kDTypes.size())
-    return bad_input("scale_type = {}: no such type", static_cast<int>(g.scale_type));
-  if (g.zero > Zero::floating)
-    return bad_input("zero = {}: no such kind of zero points", static_cast<int>(g.zero));
-  if (g.grouping > Grouping::list)
-    return bad_input("grouping = {}: no such kind of groups", static_cast<int>(g.grouping));
-  if (g.gather > Gather::rows)
-    return bad_input("gather = {}: no such kind of gather", static_cast<int>(g.gather));
-  if (g.scatter > Scatter::weighted)
-    return bad_input("scatter = {}: no such kind of scatter", static_cast<int>(g.scatter));
+  for (const GemmField& field : kGemmFields)
+    if (const std::int64_t value = field.get(g);
+        !field.names.empty() && static_cast<std::uint64_t>(value) >= field.names.size())
+      return bad_input("{} = {}: no such {}", field.called(), value, field.what);
+  for (const auto& [path, get] : kUnsaid)
+    if (get(g) != get(Gemm{}))
+      return fail(ErrorCode::unsupported, fmt::format("{} = {}: must be 0", path, get(g)));
   return {};
 }
 
@@ -74,7 +40,7 @@ Status check_sizes(const Gemm& g) {
   if (g.k < 0) return bad_input("k = {}: must be 0 or more", g.k);
   if (g.batch < 1) return bad_input("batch = {}: must be 1 or more", g.batch);
   std::int64_t product = 0;
-  const std::int64_t products = g.epilogue.gate == Gate::none ? 1 : 2;
+  const std::int64_t products = g.epilogue.gate ? 2 : 1;
   if (__builtin_mul_overflow(products, g.n, &product) ||
       __builtin_mul_overflow(product, g.m, &product) ||
       __builtin_mul_overflow(product, g.k, &product) ||
@@ -94,10 +60,10 @@ Status check_types(const Gemm& g) {
   if (g.accumulator != row->accumulator)
     return refuse(fmt::format("accumulator = {}: {} accumulates in {}", name(g.accumulator),
                               row->word, name(row->accumulator)));
-  if (g.scale_d != Scale::none && !holds_quantised(g.d.dtype))
+  if (g.d.q.scale != Scale::none && !holds_quantised(g.d.dtype))
     return refuse(fmt::format("d.dtype = {}: scale_d = {} gives one of: {}", name(g.d.dtype),
-                              name(g.scale_d), kQuantisedOutputs));
-  if (g.scale_d == Scale::none && !row->allows_output(g.d.dtype))
+                              name(g.d.q.scale), kQuantisedOutputs));
+  if (g.d.q.scale == Scale::none && !row->allows_output(g.d.dtype))
     return refuse(
         fmt::format("d.dtype = {}: {} gives one of: {}", name(g.d.dtype), row->word, row->outputs));
   if (g.c.dtype != g.d.dtype)
@@ -130,7 +96,7 @@ Status check_scale(const Gemm& g, Operand which) {
   if (g.accumulator == s32) {
     if (blocks_along_k(scale))
       return refuse("is summed in s32 along all of k: scales are line or tensor");
-    if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
+    if (!is_floating(g.d.dtype) && g.d.q.scale == Scale::none)
       return refuse(
           fmt::format("needs floats in D or scales of it: d.dtype = {}", name(g.d.dtype)));
   }
@@ -158,8 +124,7 @@ Status check_scale_order(const Gemm& g, Operand which) {
     return refuse(fmt::format("scale_{} = {}: must be 1x128", name(which), name(scale)));
   if (has_weights(g))
     return refuse(fmt::format("b.dtype = {}: must not be weights", name(g.b.dtype)));
-  if (which == Operand::a && g.gather != Gather::none)
-    return refuse(fmt::format("gather = {}: must be none", name(g.gather)));
+  if (which == Operand::a && gathers(g)) return refuse("gather = rows: must be none");
   return {};
 }
 
@@ -170,26 +135,27 @@ Status check_scales(const Gemm& g) {
     if (Status status = check_weights(g); !status) return status;
     return check_scale(g, Operand::b);
   }
-  if (g.scale_type != fp32)
+  if (g.b.q.type != fp32)
     return fail(ErrorCode::unsupported, fmt::format("scale_type = {}: b.dtype = {} is no weights'",
-                                                    name(g.scale_type), name(g.b.dtype)));
-  if (g.zero != Zero::none)
+                                                    name(g.b.q.type), name(g.b.dtype)));
+  if (g.b.q.zero != Zero::none)
     return fail(ErrorCode::unsupported, fmt::format("zero = {}: b.dtype = {} is no weights'",
-                                                    name(g.zero), name(g.b.dtype)));
+                                                    name(g.b.q.zero), name(g.b.dtype)));
   for (Operand which : {Operand::a, Operand::b})
     if (Status status = check_scale(g, which); !status) return status;
   const auto refuse = [](std::string text) {
     return fail(ErrorCode::unsupported, std::move(text));
   };
   const TypeRow& row = *type_row(g.a.dtype, g.b.dtype);
-  if (needs_mx(row) && (g.scale_a != Scale::mx_32 || g.scale_b != Scale::mx_32))
-    return refuse(fmt::format("scale_a = {}, scale_b = {}: {} needs mx32 for both", name(g.scale_a),
-                              name(g.scale_b), row.word));
-  if (blocks_along_k(g.scale_a) != blocks_along_k(g.scale_b) ||
-      (g.scale_a == Scale::mx_32) != (g.scale_b == Scale::mx_32))
+  if (needs_mx(row) && (g.a.q.scale != Scale::mx_32 || g.b.q.scale != Scale::mx_32))
+    return refuse(fmt::format("scale_a = {}, scale_b = {}: {} needs mx32 for both",
+                              name(g.a.q.scale), name(g.b.q.scale), row.word));
+  if (blocks_along_k(g.a.q.scale) != blocks_along_k(g.b.q.scale) ||
+      (g.a.q.scale == Scale::mx_32) != (g.b.q.scale == Scale::mx_32))
     return refuse(fmt::format("scale_a = {}, scale_b = {}: blocks along k must be the same",
-                              name(g.scale_a), name(g.scale_b)));
-  if (g.b_packed && g.accumulator != s32 && (g.scale_a != Scale::none || g.scale_b != Scale::none))
+                              name(g.a.q.scale), name(g.b.q.scale)));
+  if (g.b_packed && g.accumulator != s32 &&
+      (g.a.q.scale != Scale::none || g.b.q.scale != Scale::none))
     return refuse("b_packed = true: a packed B of floats has no scales, nor has what it meets");
   return {};
 }
@@ -207,46 +173,46 @@ Status check_numerics(const Gemm& g) {
           ErrorCode::unsupported,
           fmt::format("numerics = {}: {}.dtype = {} is {}", name(g.numerics), name(which),
                       name(type), tensor ? "not fp32" : "no 8-bit float, nor does B hold weights"));
-  if (blocks_along_k(g.scale_a))
+  if (blocks_along_k(g.a.q.scale))
     return fail(ErrorCode::unsupported,
                 fmt::format("numerics = {}: scale_a = {} is applied to each block's sum in fp32",
-                            name(g.numerics), name(g.scale_a)));
+                            name(g.numerics), name(g.a.q.scale)));
   return {};
 }
 
 Status check_scale_of_d(const Gemm& g) {
-  if (g.scale_d == Scale::none) return {};
+  if (g.d.q.scale == Scale::none) return {};
   const auto refuse = [&](std::string why) {
     return fail(ErrorCode::unsupported,
-                fmt::format("scale_d = {}: {}", name(g.scale_d), std::move(why)));
+                fmt::format("scale_d = {}: {}", name(g.d.q.scale), std::move(why)));
   };
-  if (g.scale_d != Scale::tensor && g.scale_d != Scale::line && g.scale_d != Scale::line_128)
+  if (g.d.q.scale != Scale::tensor && g.d.q.scale != Scale::line && g.d.q.scale != Scale::line_128)
     return refuse("must be none, tensor, line or 1x128");
   if (g.accumulator == fp64) return refuse("accumulator = fp64: scales are fp32");
   if (g.epilogue.residual) return refuse("epilogue.residual = true: codes are not added");
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
-  if (g.scale_d == Scale::tensor && g.m > kEveryLine)
-    return bad_input("m = {}: scale_d = {} needs at most {}", g.m, name(g.scale_d), kEveryLine);
+  if (g.d.q.scale == Scale::tensor && g.m > kEveryLine)
+    return bad_input("m = {}: scale_d = {} needs at most {}", g.m, name(g.d.q.scale), kEveryLine);
   return check_extent_of_scales(g, Operand::scale_d);
 }
 
 Status check_zero_points_of_a(const Gemm& g) {
-  if (g.zero_a == Scale::none) return {};
+  if (g.a.q.zero == Zero::none) return {};
   const auto refuse = [&](std::string why) {
     return fail(ErrorCode::unsupported,
-                fmt::format("zero_a = {}: {}", name(g.zero_a), std::move(why)));
+                fmt::format("zero_a = {}: {}", name(g.a.q.zero), std::move(why)));
   };
-  if (g.zero_a != Scale::line && g.zero_a != Scale::tensor)
+  if (g.a.q.zero != Zero::line && g.a.q.zero != Zero::tensor)
     return refuse("must be none, line or tensor");
   if (g.accumulator != s32)
     return refuse(fmt::format("a.dtype = {}, b.dtype = {}: both must be integers of eight bits",
                               name(g.a.dtype), name(g.b.dtype)));
-  if (g.scale_a == Scale::none) return refuse("scale_a = none: must be line or tensor");
-  if (g.grouping == Grouping::k) return refuse("grouping = k: must not be");
+  if (g.a.q.scale == Scale::none) return refuse("scale_a = none: must be line or tensor");
+  if (g.grouping() == Grouping::k) return refuse("grouping = k: must not be");
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
-  if (g.zero_a == Scale::tensor && g.m > kEveryLine)
-    return bad_input("m = {}: zero_a = {} needs at most {}", g.m, name(g.zero_a), kEveryLine);
+  if (g.a.q.zero == Zero::tensor && g.m > kEveryLine)
+    return bad_input("m = {}: zero_a = {} needs at most {}", g.m, name(g.a.q.zero), kEveryLine);
   return check_extent_of_scales(g, Operand::zero_a);
 }
 
@@ -256,13 +222,13 @@ Status check_amax(const Gemm& g) {
     return fail(ErrorCode::unsupported, fmt::format("amax_d = true: {}", why));
   };
   // A scale that follows from elements of D tells the largest of them by itself.
-  if (g.scale_d != Scale::none && g.scale_d != Scale::tensor)
-    return refuse(fmt::format("scale_d = {}: must be none or tensor", name(g.scale_d)));
-  if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
+  if (g.d.q.scale != Scale::none && g.d.q.scale != Scale::tensor)
+    return refuse(fmt::format("scale_d = {}: must be none or tensor", name(g.d.q.scale)));
+  if (!is_floating(g.d.dtype) && g.d.q.scale == Scale::none)
     return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
   // Kernels see the product's rows, not their sums.
   if (adds_rows(g))
-    return refuse(fmt::format("scatter = {}: must be none or rows", name(g.scatter)));
+    return refuse(fmt::format("scatter = {}: must be none or rows", name(scattered_rows(g)->how)));
   return {};
 }
 
@@ -279,17 +245,14 @@ Status check_bias(const Gemm& g) {
 
 Status check_gate(const Gemm& g) {
   const Epilogue& e = g.epilogue;
-  if (e.gate == Gate::none) {
-    if (e.gate_order == GateOrder::stacked) return {};
-    return bad_input("epilogue.gate_order = {}: epilogue.gate = none", "interleaved");
-  }
+  if (!e.gate) return {};
   const auto refuse = [&](std::string why) {
     return fail(ErrorCode::unsupported,
-                fmt::format("epilogue.gate = {}: {}", name(e.gate), std::move(why)));
+                fmt::format("epilogue.gate = {}: {}", name(e.gate->function), std::move(why)));
   };
   if (e.activation != Activation::none)
     return refuse(fmt::format("epilogue.activation = {}: must be none", name(e.activation)));
-  if (!is_floating(g.d.dtype) && g.scale_d == Scale::none)
+  if (!is_floating(g.d.dtype) && g.d.q.scale == Scale::none)
     return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
@@ -311,41 +274,40 @@ Status check_groups_of_k(const Gemm& g) {
   }
   if (has_weights(g))
     return refuse(fmt::format("b.dtype = {}: must not be weights", name(g.b.dtype)));
-  if (g.epilogue.gate != Gate::none)
-    return refuse(fmt::format("epilogue.gate = {}: must be none", name(g.epilogue.gate)));
+  if (g.epilogue.gate.has_value())
+    return refuse(fmt::format("epilogue.gate = {}: must be none", name(g.epilogue.gate->function)));
   return {};
 }
 
 Status check_groups(const Gemm& g) {
-  const bool masked = g.grouping == Grouping::masked;
-  if (g.expected_rows < 0 || (g.expected_rows > 0 && !masked))
-    return bad_input("expected_rows = {}: must be {}", g.expected_rows,
-                     masked ? "0 or more" : "0 without masked groups");
-  if (g.grouping == Grouping::none) return {};
+  if (const auto* const masked = std::get_if<MaskedGroups>(&g.groups);
+      masked != nullptr && masked->expected_rows < 0)
+    return bad_input("expected_rows = {}: must be 0 or more", masked->expected_rows);
+  if (g.grouping() == Grouping::none) return {};
   const auto refuse = [&](std::string why) {
     return fail(ErrorCode::unsupported,
-                fmt::format("grouping = {}: {}", name(g.grouping), std::move(why)));
+                fmt::format("grouping = {}: {}", name(g.grouping()), std::move(why)));
   };
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (g.m > kMost || g.batch > kMost)
     return bad_input("m = {}, batch = {}: groups are counted in 32 bits", g.m, g.batch);
-  if (g.grouping == Grouping::k && g.k > kMost)
+  if (g.grouping() == Grouping::k && g.k > kMost)
     return bad_input("k = {}: groups of k are counted in 32 bits", g.k);
-  if (g.grouping == Grouping::list) return check_list_problem(g);
+  if (g.grouping() == Grouping::list) return check_list_problem(g);
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
-  if (g.grouping == Grouping::k) return check_groups_of_k(g);
+  if (g.grouping() == Grouping::k) return check_groups_of_k(g);
   // A group's pointers are whole bytes.
   const Extent zeros = extent(g, Operand::zero_b);
   if (zeros.lines * zeros.length % elements_of_whole_bytes(dtype_of(g, Operand::zero_b)) != 0)
     return fail(ErrorCode::unsupported,
                 fmt::format("zero = {}: a group's {} x {} zero points of {} are no whole bytes",
-                            name(g.zero), zeros.lines, zeros.length, name(g.b.dtype)));
-  if (g.grouping != Grouping::rows) return {};
+                            name(g.b.q.zero), zeros.lines, zeros.length, name(g.b.dtype)));
+  if (g.grouping() != Grouping::rows) return {};
   for (const Operand which : {Operand::a, Operand::c, Operand::d})
     if (const std::int64_t stride = matrix(g, which).batch_stride; stride != 0)
       return bad_input("stride_{} = {}: all groups are in one matrix", name(which), stride);
-  if (g.scale_a == Scale::square_128)
+  if (g.a.q.scale == Scale::square_128)
     return refuse("scale_a = 128x128: a group may begin within a square");
   const bool rows_are_lines = (g.a.order == Order::row_major) != g.a.transposed;
   if (!rows_are_lines && elements_of_whole_bytes(g.a.dtype) > 1)

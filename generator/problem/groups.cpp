@@ -15,13 +15,13 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const
   const std::int64_t at = group * batch_stride(gemm, which);
   if (segment.first == 0 || !shared_by_batches(gemm, which)) return at;
   // Blocks of scales divide the k of all groups (part_of_k()).
-  if (gemm.grouping == Grouping::k && !row_of(which).matrix) return at;
+  if (gemm.grouping() == Grouping::k && !row_of(which).matrix) return at;
   if (which == Operand::bias) return at + segment.first;
   if (!row_of(which).matrix && scale_of(gemm, which) == Scale::tensor) return at;
   const bool along_rows = row_of(which).matrix && (matrix(gemm, which).order == Order::row_major) ==
                                                       matrix(gemm, which).transposed;
   // Of the dimension that groups divide: rows, but of an A whose k they divide columns.
-  const bool of_columns = which == Operand::a && gemm.grouping == Grouping::k;
+  const bool of_columns = which == Operand::a && gemm.grouping() == Grouping::k;
   const bool by_blocks = !row_of(which).matrix && order_of_scales(gemm, which) != ScaleOrder::lines;
   const bool adjacent = by_blocks || along_rows != of_columns;
   return at + segment.first * (adjacent ? 1 : leading_dimension(gemm, which));
@@ -29,29 +29,32 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const
 
 std::int64_t tiles_of_rows(const Gemm& gemm, std::int64_t tile) {
   const std::int64_t full = (gemm.m + tile - 1) / tile;
-  return gemm.grouping == Grouping::rows ? full + std::min(gemm.batch, gemm.m) : full * gemm.batch;
+  return gemm.grouping() == Grouping::rows ? full + std::min(gemm.batch, gemm.m)
+                                           : full * gemm.batch;
 }
 
 double expected_rows_of(const Gemm& gemm) {
-  return gemm.expected_rows > 0 ? double(std::min(gemm.expected_rows, gemm.m)) : double(gemm.m) / 2;
+  const auto* const masked = std::get_if<MaskedGroups>(&gemm.groups);
+  const std::int64_t expected = masked != nullptr ? masked->expected_rows : 0;
+  return expected > 0 ? double(std::min(expected, gemm.m)) : double(gemm.m) / 2;
 }
 
 double k_of_product(const Gemm& gemm) {
-  return double(gemm.k) / (gemm.grouping == Grouping::k ? double(gemm.batch) : 1.0);
+  return double(gemm.k) / (gemm.grouping() == Grouping::k ? double(gemm.batch) : 1.0);
 }
 
 double stages_of_tile(const Gemm& gemm, std::int64_t depth) {
   const double stages = k_of_product(gemm) / double(depth);
-  return gemm.grouping == Grouping::k ? std::max(1.0, stages + 0.5) : std::ceil(stages);
+  return gemm.grouping() == Grouping::k ? std::max(1.0, stages + 0.5) : std::ceil(stages);
 }
 
 std::int64_t Segments::listed(std::int64_t group) const {
-  const std::int64_t most = gemm_.grouping == Grouping::k ? gemm_.k : gemm_.m;
+  const std::int64_t most = gemm_.grouping() == Grouping::k ? gemm_.k : gemm_.m;
   return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(groups_)[group], 0, most);
 }
 
 Segment Segments::of(std::int64_t group) {
-  if (gemm_.grouping == Grouping::masked) return {0, listed(group)};
+  if (gemm_.grouping() == Grouping::masked) return {0, listed(group)};
   assert(group >= next_);
   for (; next_ < group; ++next_) first_ = std::max(first_, listed(next_));
   return {first_, std::max<std::int64_t>(0, listed(group) - first_)};
@@ -62,12 +65,12 @@ Segment segment_of(const Gemm& gemm, const void* groups, std::int64_t group) {
 }
 
 PartOfK part_of_k(const Gemm& gemm, const Segment& segment) {
-  if (gemm.grouping == Grouping::k) return {.first = segment.first, .all = gemm.k};
+  if (gemm.grouping() == Grouping::k) return {.first = segment.first, .all = gemm.k};
   return {.rows = grouped(gemm) && !lists_products(gemm) ? gemm.m : 0};
 }
 
 bool writes_d(const Gemm& gemm, const Segment& segment) {
-  return segment.count > 0 || gemm.grouping == Grouping::k;
+  return segment.count > 0 || gemm.grouping() == Grouping::k;
 }
 
 std::vector<ProductPart> parts_of(const Gemm& gemm, const void* groups) {
@@ -101,7 +104,7 @@ std::vector<std::int64_t> unnamed_rows(const Gemm& gemm, Operand which, const vo
 
 std::vector<std::int64_t> k_behind_groups(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                           std::int64_t reach) {
-  if (gemm.grouping != Grouping::k) return {};
+  if (gemm.grouping() != Grouping::k) return {};
   std::set<std::int64_t> behind;
   for (const ProductPart& part : parts) {
     const std::int64_t end = part.segment.first + part.segment.count;
@@ -118,10 +121,9 @@ Gemm alone(const Gemm& given, std::int64_t count) {
   Gemm one = gemm;
   one.a.ld = gemm.lda(), one.b.ld = gemm.ldb(), one.c.ld = gemm.ldc(), one.d.ld = gemm.ldd();
   one.a.batch_stride = one.b.batch_stride = one.c.batch_stride = one.d.batch_stride = 0;
-  (gemm.grouping == Grouping::k ? one.k : one.m) = count;
+  (gemm.grouping() == Grouping::k ? one.k : one.m) = count;
   one.batch = 1;
-  one.grouping = Grouping::none;
-  one.expected_rows = 0;
+  one.groups = Groups{};
   return one;
 }
 

@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-inline bool grouped(const Gemm& gemm) { return gemm.grouping != Grouping::none; }
+inline bool grouped(const Gemm& gemm) { return gemm.grouping() != Grouping::none; }
 
 /// What a group has: rows of A and D, or with Grouping::k elements along k of A and B, counted from
 /// the first of the matrix.

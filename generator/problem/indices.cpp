@@ -28,32 +28,28 @@ void for_each_line(const Gemm& gemm, Operand which, const IndexedRows& rows, F&&
 
 Status check_indices(const Gemm& g) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  const bool gathers = g.gather != Gather::none, scatters = g.scatter != Scatter::none;
-  const std::string_view how_d = name(g.scatter);
-  for (const auto& [rows, given, of] : {std::tuple{"rows_of_a", g.rows_of_a, gathers},
-                                        std::tuple{"rows_of_d", g.rows_of_d, scatters}}) {
-    if (given < 0 || (given > 0 && !of))
-      return bad_input("{} = {}: must be {}", rows, given,
-                       of ? "0 (m) or more" : "0 without a list of rows");
+  const Gathered* const gathered = gathered_rows(g);
+  const Scattered* const scattered = scattered_rows(g);
+  for (const auto& [rows, given] :
+       {std::pair{"rows_of_a", gathered != nullptr ? gathered->rows : 0},
+        std::pair{"rows_of_d", scattered != nullptr ? scattered->rows : 0}}) {
+    if (given < 0) return bad_input("{} = {}: must be 0 (m) or more", rows, given);
     if (given > kMost) return bad_input("{} = {}: rows are counted in 32 bits", rows, given);
   }
   const auto refuse = [&](std::string_view field, std::string why) {
     return fail(ErrorCode::unsupported,
-                fmt::format("{} = {}: {}", field, field == "scatter" ? how_d : name(g.gather),
-                            std::move(why)));
+                fmt::format("{} = {}: {}", field,
+                            field == "scatter" ? name(scattered->how) : "rows", std::move(why)));
   };
-  for (const auto& [field, of] : {std::pair{"gather", gathers}, std::pair{"scatter", scatters}})
-    if (of && g.grouping != Grouping::rows)
-      return refuse(field, fmt::format("grouping = {}: must be rows", name(g.grouping)));
-  if (gathers && (g.a.order == Order::row_major) == g.a.transposed)
+  if (gathered != nullptr && (g.a.order == Order::row_major) == g.a.transposed)
     return refuse("gather", fmt::format("a.transposed = {}: rows of A must be lines of memory",
                                         g.a.transposed));
-  if (gathers && g.zero_a != Scale::none)
-    return refuse("gather", fmt::format("zero_a = {}: must be none", name(g.zero_a)));
-  if (!scatters) return {};
+  if (gathered != nullptr && g.a.q.zero != Zero::none)
+    return refuse("gather", fmt::format("zero_a = {}: must be none", name(g.a.q.zero)));
+  if (scattered == nullptr) return {};
   if (g.epilogue.residual) return refuse("scatter", "epilogue.residual = true: must be false");
-  if (g.scale_d != Scale::none)
-    return refuse("scatter", fmt::format("scale_d = {}: must be none", name(g.scale_d)));
+  if (g.d.q.scale != Scale::none)
+    return refuse("scatter", fmt::format("scale_d = {}: must be none", name(g.d.q.scale)));
   if (!adds_rows(g)) return {};
   if (!is_floating(g.d.dtype))
     return refuse("scatter", fmt::format("d.dtype = {}: must be a floating type", name(g.d.dtype)));
@@ -72,24 +68,28 @@ DType type_to_add(const Gemm& gemm) {
 
 }  // namespace
 
+void index_every_row(Gemm& gemm) {
+  auto* const rows = std::get_if<GroupsOfRows>(&gemm.groups);
+  if (rows == nullptr) return;
+  if (rows->gather) rows->gather->rows = 0;
+  if (rows->scatter) rows->scatter->rows = 0;
+}
+
 Gemm in_order(const Gemm& gemm) {
   Gemm copy = gemm;
   if (gathers(gemm)) copy.a.ld = 0;
   if (scatters(gemm) || adds_rows(gemm)) copy.c.ld = copy.d.ld = 0;
   if (adds_rows(gemm)) copy.c.dtype = copy.d.dtype = type_to_add(gemm);
-  copy.gather = Gather::none;
-  copy.scatter = Scatter::none;
-  copy.rows_of_a = copy.rows_of_d = 0;
+  if (indexed(gemm)) copy.groups = GroupsOfRows{};
   return copy;
 }
 
 Problem product_to_add(const Problem& problem) {
   Problem copy = problem;
   Gemm& g = copy.gemm;
-  g.scatter = Scatter::none;
-  g.rows_of_d = 0;
+  std::get<GroupsOfRows>(g.groups).scatter.reset();
   const DType type = type_to_add(g);
-  for (Matrix* const x : {&g.c, &g.d}) {
+  for (Matrix* const x : std::initializer_list<Matrix*>{&g.c, &g.d}) {
     x->dtype = type;
     x->ld = std::max<std::int64_t>(1, g.n);
   }
@@ -113,7 +113,7 @@ std::int64_t row_at(const void* index, std::int64_t row, std::int64_t rows) {
 
 bool is_gathered(const Gemm& gemm, Operand which) {
   if (!gathers(gemm)) return false;
-  const bool scales = which == Operand::scale_a && gemm.scale_a != Scale::tensor;
+  const bool scales = which == Operand::scale_a && gemm.a.q.scale != Scale::tensor;
   return which == Operand::a || (scales && present(gemm, which));
 }
 

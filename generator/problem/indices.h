@@ -9,11 +9,26 @@
 
 namespace kiln {
 
-inline bool gathers(const Gemm& gemm) { return gemm.gather != Gather::none; }
-inline bool scatters(const Gemm& gemm) { return gemm.scatter == Scatter::rows; }
+inline bool gathers(const Gemm& gemm) { return gathered_rows(gemm) != nullptr; }
+/// Whether rows of the product are written to rows of D.
+inline bool scatters(const Gemm& gemm) {
+  const Scattered* const rows = scattered_rows(gemm);
+  return rows != nullptr && rows->how == Scatter::rows;
+}
 /// Whether rows of the product are added to rows of D.
-inline bool adds_rows(const Gemm& gemm) { return gemm.scatter > Scatter::rows; }
+inline bool adds_rows(const Gemm& gemm) {
+  const Scattered* const rows = scattered_rows(gemm);
+  return rows != nullptr && rows->how != Scatter::rows;
+}
+/// The same, each times a weight.
+inline bool weighs_rows(const Gemm& gemm) {
+  const Scattered* const rows = scattered_rows(gemm);
+  return rows != nullptr && rows->how == Scatter::weighted;
+}
 inline bool indexed(const Gemm& gemm) { return gathers(gemm) || scatters(gemm) || adds_rows(gemm); }
+
+/// As many rows of A and of D as the product has.
+void index_every_row(Gemm& gemm);
 
 /// Whether the lists of rows, and what they are of, make sense. Errors: bad_input, unsupported.
 Status check_indices(const Gemm& gemm);

@@ -37,7 +37,7 @@ Args kernel_args(const Problem& problem, const Operands& operands) {
     args.rows_of_d = rows_of_d(g);
   }
   bind_operands(args, operands, problem.swapped);
-  if (g.grouping == Grouping::list) args.groups = operands.list;
+  if (g.grouping() == Grouping::list) args.groups = operands.list;
   return args;
 }
 

@@ -47,17 +47,16 @@ Result<Problem> Problem::of(const Gemm& given) {
     std::swap(out.a_k_major, out.b_k_major);
     std::swap(g.m, g.n);
     g.epilogue.bias = exchanged(g.epilogue.bias);
-    std::swap(g.scale_a, g.scale_b);
-    std::swap(g.scale_order_a, g.scale_order_b);
+    std::swap(g.a.q, g.b.q);
   }
   const Operand first = out.swapped ? Operand::b : Operand::a;
   const Operand second = out.swapped ? Operand::a : Operand::b;
-  g.a = row_major(matrix(gemm, first), !out.a_k_major, leading_dimension(gemm, first),
-                  stride_of(gemm, first));
-  g.b = row_major(matrix(gemm, second), out.b_k_major, leading_dimension(gemm, second),
-                  stride_of(gemm, second));
+  static_cast<Matrix&>(g.a) = row_major(matrix(gemm, first), !out.a_k_major,
+                                        leading_dimension(gemm, first), stride_of(gemm, first));
+  static_cast<Matrix&>(g.b) = row_major(matrix(gemm, second), out.b_k_major,
+                                        leading_dimension(gemm, second), stride_of(gemm, second));
   g.c = row_major(gemm.c, false, gemm.ldc(), stride_of(gemm, Operand::c));
-  g.d = row_major(gemm.d, false, gemm.ldd(), stride_of(gemm, Operand::d));
+  static_cast<Matrix&>(g.d) = row_major(gemm.d, false, gemm.ldd(), stride_of(gemm, Operand::d));
   out.needs = features_of(g);
   return out;
 }

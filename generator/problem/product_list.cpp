@@ -35,8 +35,8 @@ Status check_list_problem(const Gemm& g) {
     if (const Scale scale = scale_of(g, which); scale == Scale::mx_32)
       return refuse(
           fmt::format("scale_{} = {}: products may have any k", name(which), name(scale)));
-  if (g.zero_a != Scale::none)
-    return refuse(fmt::format("zero_a = {}: must be none", name(g.zero_a)));
+  if (g.a.q.zero != Zero::none)
+    return refuse(fmt::format("zero_a = {}: must be none", name(g.a.q.zero)));
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.amax_d) return refuse("amax_d = true: must be false");
   return {};
@@ -56,7 +56,7 @@ void put_listed(void* numbers, std::int64_t number, const ListEntry& e) {
 
 Gemm alone(const Gemm& gemm, const ListEntry& entry) {
   Gemm one = gemm;
-  one.grouping = Grouping::none;
+  one.groups = Groups{};
   one.batch = 1;
   one.m = entry.m, one.n = entry.n, one.k = entry.k;
   one.a.ld = entry.lda, one.b.ld = entry.ldb, one.c.ld = entry.ldc, one.d.ld = entry.ldd;

@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-inline bool lists_products(const Gemm& gemm) { return gemm.grouping == Grouping::list; }
+inline bool lists_products(const Gemm& gemm) { return gemm.grouping() == Grouping::list; }
 
 /// What such a problem refuses. Errors: bad_input, unsupported.
 Status check_list_problem(const Gemm& gemm);
@@ -26,8 +26,8 @@ void put_listed(void* numbers, std::int64_t number, const ListEntry& entry);
 
 /// Of an entry the first so many bytes: those that kernels of the problem know.
 inline std::int64_t known_bytes_of_entry(const Gemm& gemm) {
-  const bool scaled =
-      gemm.scale_a != Scale::none || gemm.scale_b != Scale::none || gemm.scale_d != Scale::none;
+  const bool scaled = gemm.a.q.scale != Scale::none || gemm.b.q.scale != Scale::none ||
+                      gemm.d.q.scale != Scale::none;
   return scaled ? std::int64_t{sizeof(ListEntry)} : std::int64_t{offsetof(ListEntry, scale_a)};
 }
 

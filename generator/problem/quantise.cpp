@@ -233,7 +233,7 @@ Result<std::vector<std::int32_t>> column_sums(const Gemm& gemm, const void* b) {
   if (gemm.accumulator != s32)
     return refuse(fmt::format("a.dtype = {}, b.dtype = {}: both must be integers of eight bits",
                               name(gemm.a.dtype), name(gemm.b.dtype)));
-  if (gemm.grouping == Grouping::k) return refuse("grouping = k: has no zero points");
+  if (gemm.grouping() == Grouping::k) return refuse("grouping = k: has no zero points");
   Gemm plain = gemm;
   plain.b_packed = false;  // B as it is stored
   if (b == nullptr && span(plain, Operand::b) > 0)

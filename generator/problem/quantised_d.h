@@ -33,7 +33,7 @@ inline float larger_magnitude(float largest, float value) {
 
 /// Elements of a row of D that share a scale.
 inline std::int64_t columns_of_a_scale(const Gemm& gemm) {
-  const int along = scale_block(gemm.scale_d).along;
+  const int along = scale_block(gemm.d.q.scale).along;
   return along == 0 ? gemm.n : along;
 }
 
@@ -41,7 +41,7 @@ inline std::int64_t columns_of_a_scale(const Gemm& gemm) {
 inline std::int64_t place_of_scale(const Gemm& gemm, std::int64_t batch, std::int64_t row,
                                    std::int64_t column) {
   const Extent e = extent(gemm, Operand::scale_d);
-  const std::int64_t line = gemm.scale_d == Scale::tensor ? 0 : row;
+  const std::int64_t line = gemm.d.q.scale == Scale::tensor ? 0 : row;
   return batch * batch_stride(gemm, Operand::scale_d) + line * e.length +
          column / columns_of_a_scale(gemm);
 }

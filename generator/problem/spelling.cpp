@@ -18,7 +18,7 @@ bool splits_fp32(const DeviceCaps& device) {
 
 bool rounds_weights(const Gemm& gemm, const DeviceCaps& device) {
   return device.vendor == Vendor::nvidia && device.gpu.sm == 90 && device.gpu.arch_specific &&
-         has_weights(gemm) && scale_block(gemm.scale_b).along != 0 && has_range_of_scales(gemm);
+         has_weights(gemm) && scale_block(gemm.b.q.scale).along != 0 && has_range_of_scales(gemm);
 }
 
 Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
@@ -64,22 +64,22 @@ bool is_column_of_one(const Gemm& gemm, Operand which) {
 
 Gemm with_joined_lines(const Gemm& gemm) {
   Gemm copy = gemm;
-  if (gemm.grouping == Grouping::list) return copy;  // its products may have other sizes
+  if (gemm.grouping() == Grouping::list) return copy;  // its products may have other sizes
   const auto turn = [&](Operand which, Matrix& stored) {
     if (!is_column_of_one(gemm, which)) return;
     stored.transposed = !stored.transposed;
     stored.ld = 0;
   };
-  if (gemm.m == 1 && gemm.gather == Gather::none) turn(Operand::a, copy.a);
+  if (gemm.m == 1 && !gathers(gemm)) turn(Operand::a, copy.a);
   if (gemm.n == 1 && !gemm.b_packed) turn(Operand::b, copy.b);
   // C lies in D's order; packed B, weights, a gate, groups, scales of D and zero points of A meet a
   // row-major D.
-  if (gemm.b_packed || has_weights(gemm) || gemm.epilogue.gate != Gate::none ||
-      gemm.grouping != Grouping::none || gemm.scale_d != Scale::none ||
-      gemm.zero_a != Scale::none || !is_column_of_one(gemm, Operand::c) ||
+  if (gemm.b_packed || has_weights(gemm) || gemm.epilogue.gate.has_value() ||
+      gemm.grouping() != Grouping::none || gemm.d.q.scale != Scale::none ||
+      gemm.a.q.zero != Zero::none || !is_column_of_one(gemm, Operand::c) ||
       !is_column_of_one(gemm, Operand::d))
     return copy;
-  for (Matrix* const stored : {&copy.c, &copy.d}) {
+  for (Matrix* const stored : std::initializer_list<Matrix*>{&copy.c, &copy.d}) {
     stored->order = stored->order == Order::row_major ? Order::column_major : Order::row_major;
     stored->ld = 0;
   }

@@ -1,7 +1,6 @@
 #include "generator/space/parameters.h"
 
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "generator/problem/fields.h"
@@ -18,13 +17,16 @@ Constant flag(std::string name, bool value, std::string gloss) {
 
 std::string value_of(bool b) { return b ? "1" : "0"; }
 
+std::string value_of(const GemmField& field, const Gemm& gemm) {
+  const std::int64_t value = field.get(gemm);
+  if (field.names.empty()) return std::to_string(value);
+  return std::string(field.names[static_cast<std::size_t>(value)]);
+}
+
 void add_epilogue(TemplateValues& to, const Gemm& gemm) {
-  for_each_epilogue_field(gemm.epilogue, [&]<typename T>(std::string_view name, const T& field) {
-    if constexpr (std::is_enum_v<T>)
-      to[std::string(name)] = EnumNames<T>::names[static_cast<std::size_t>(field)];
-    else
-      to[std::string(name)] = value_of(field);
-  });
+  for (const GemmField& field : kGemmFields)
+    if (field.called().starts_with("epilogue."))
+      to[std::string(field.name)] = value_of(field, gemm);
   to["integer_d"] = value_of(integer_epilogue(gemm));
 }
 

@@ -10,7 +10,7 @@ namespace {
 Gemm for_every_m(Gemm gemm) {
   gemm.m = 1;
   gemm.alignment = 1;
-  for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d}) matrix->ld = matrix->batch_stride = 0;
+  for (Matrix* matrix : gemm.matrices()) matrix->ld = matrix->batch_stride = 0;
   return gemm;
 }
 

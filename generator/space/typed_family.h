@@ -80,11 +80,11 @@ struct TypedFamily {
 template <const auto& kRow, typename F>
 decltype(auto) as_seen(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {
-    if (p.gemm.grouping == Grouping::k) return f(alone(p, p.gemm.k));
+    if (p.gemm.grouping() == Grouping::k) return f(alone(p, p.gemm.k));
     if (lists_products(p.gemm))
       return f(alone(p, ListEntry{.m = p.gemm.m, .n = p.gemm.n, .k = p.gemm.k}));
     if (grouped(p.gemm)) {
-      const std::int64_t parts = p.gemm.grouping == Grouping::rows ? p.gemm.batch : 2;
+      const std::int64_t parts = p.gemm.grouping() == Grouping::rows ? p.gemm.batch : 2;
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.m / parts)));
     }
   } else {
@@ -98,7 +98,7 @@ decltype(auto) as_seen(const Problem& p, F&& f) {
 template <const auto& kRow, typename F>
 decltype(auto) as_timed(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu)
-    if (p.gemm.grouping == Grouping::k)
+    if (p.gemm.grouping() == Grouping::k)
       return f(alone(p, std::max<std::int64_t>(1, p.gemm.k / p.gemm.batch)));
   if (lists_products(p.gemm)) return as_seen<kRow>(usual_product(p), f);
   return as_seen<kRow>(p, f);

@@ -106,7 +106,7 @@ bool state_alignment(Call& call) {
     all |= reinterpret_cast<std::uintptr_t>(pointer);
   // Of scales the same holds for those of blocks.
   for (const auto& [kind, pointer] :
-       {std::pair{call.gemm.scale_a, o.scale_a}, {call.gemm.scale_b, o.scale_b}})
+       {std::pair{call.gemm.a.q.scale, o.scale_a}, {call.gemm.b.q.scale, o.scale_b}})
     if (kind == Scale::line_128 || kind == Scale::square_128)
       all |= reinterpret_cast<std::uintptr_t>(pointer);
   if (all % 16 == 0) return true;
@@ -118,7 +118,7 @@ bool state_alignment(Call& call) {
 /// for all batches, means a tight one to kiln.
 bool can_be_said(const Call& call) {
   const Gemm& g = call.gemm;
-  for (const Matrix* m : {&g.a, &g.b, &g.c, &g.d})
+  for (const Matrix* m : g.matrices())
     if (m->ld <= 0 || (g.batch > 1 && m->batch_stride <= 0)) return false;
   return g.m > 0 && g.n > 0 && g.k > 0 && g.batch > 0 && call.operands.alpha != 0;
 }
@@ -213,15 +213,15 @@ bool set_scales(Call& call, cublasLtMatmulDesc_t d) {
     return scale == Scale::none || (g.batch == 1 && is_floating(m.dtype) && bits_of(m.dtype) == 8);
   };
   Operands& o = call.operands;
-  const Scales of_a{g.scale_a, g.scale_order_a, o.scale_a, g.m,
+  const Scales of_a{g.a.q.scale, g.a.q.order, o.scale_a, g.m,
                     has_lines_in_memory(g.a, Order::row_major)};
-  const Scales of_b{g.scale_b, g.scale_order_b, o.scale_b, g.n,
+  const Scales of_b{g.b.q.scale, g.b.q.order, o.scale_b, g.n,
                     has_lines_in_memory(g.b, Order::column_major)};
   return set_scale(g.k, d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
                    of_a) &&
          set_scale(g.k, d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE,
                    of_b) &&
-         may_have(g.a, g.scale_a) && may_have(g.b, g.scale_b);
+         may_have(g.a, g.a.q.scale) && may_have(g.b, g.b.q.scale);
 }
 
 constexpr std::int32_t kUsualBias = -1;  // that of D, but for 8-bit floats
@@ -332,8 +332,8 @@ bool set_matrices(Gemm& g, const LtCall& call, const Computation& computation) {
       c->rows != d->rows || c->columns != d->columns)
     return false;
   g.batch = d->batch;
-  g.a = matrix_of(*a, *type_a, *ta), g.b = matrix_of(*b, *type_b, *tb);
-  g.c = matrix_of(*c, *type_c, false), g.d = matrix_of(*d, *type_d, false);
+  g.a = {matrix_of(*a, *type_a, *ta), {}}, g.b = {matrix_of(*b, *type_b, *tb), {}};
+  g.c = matrix_of(*c, *type_c, false), g.d = {matrix_of(*d, *type_d, false), {}};
   return true;
 }
 
@@ -361,9 +361,10 @@ std::optional<Call> read_call(const CublasCall& from, cublasMath_t math_mode) {
   Call call;
   Gemm& g = call.gemm;
   g.m = from.m, g.n = from.n, g.k = from.k, g.batch = from.batch;
-  g.a = matrix(*type_a, *ta, from.lda, from.stride_a);
-  g.b = matrix(*type_b, *tb, from.ldb, from.stride_b);
-  g.c = g.d = matrix(*type_c, false, from.ldc, from.stride_c);
+  g.a = {matrix(*type_a, *ta, from.lda, from.stride_a), {}};
+  g.b = {matrix(*type_b, *tb, from.ldb, from.stride_b), {}};
+  g.c = matrix(*type_c, false, from.ldc, from.stride_c);
+  g.d = {g.c, {}};
   g.accumulator = computation->accumulator;
   call.operands = {.a = from.a, .b = from.b, .c = from.c, .d = from.c};
   call.operands.alpha = *alpha, call.operands.beta = *beta;

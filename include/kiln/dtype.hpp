@@ -10,8 +10,8 @@
 namespace kiln {
 
 /// Type of an element. The fp6 and fp4 types are for operands with block scales, s4, u4 and fp4 for
-/// weights (Gemm::zero); elements of fewer than eight bits lie side by side without gaps, the first
-/// one in the lowest bits of the first byte.
+/// weights (Quantisation); elements of fewer than eight bits lie side by side without gaps, the
+/// first one in the lowest bits of the first byte.
 enum class DType : std::uint8_t {
   fp32,          ///< IEEE binary32
   fp64,          ///< IEEE binary64

@@ -82,10 +82,10 @@ struct Operands {
   const void* scale_b = nullptr;  ///< scales of B, likewise; of weights aligned as their type
   const void* zero_b = nullptr;   ///< zero points of weights (see Zero)
   const void* groups = nullptr;   ///< of a grouped problem: an int32 for each (see Grouping)
-  /// Scales of D, fp32, 4-byte aligned (see Gemm::scale_d): read where there is one for the tensor,
+  /// Scales of D, fp32, 4-byte aligned (see Gemm::d): read where there is one for the tensor,
   /// else written, and then overlapping no other operand.
   void* scale_d = nullptr;
-  const void* zero_a = nullptr;  ///< zero points of A, int32 (see Gemm::zero_a)
+  const void* zero_a = nullptr;  ///< zero points of A, int32 (see Gemm::a, its q.zero)
   /// Beside zero_a: the sum of each column of op(B), int32, in a batch or with groups one product's
   /// behind another's (column_sums() of kiln/quantise.hpp).
   const void* column_sums_b = nullptr;

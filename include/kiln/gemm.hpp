@@ -6,9 +6,12 @@
 /// types and layouts; knows no device and no kernel.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "kiln/dtype.hpp"
 #include "kiln/error.hpp"
@@ -32,8 +35,7 @@ enum class Activation : std::uint8_t {
 /// Function of the first of the two products of which a gated problem takes the elementwise
 /// product.
 enum class Gate : std::uint8_t {
-  none,       ///< no gate: one product
-  relu,       ///< max(x, 0)
+  relu = 1,   ///< max(x, 0)
   gelu_tanh,  ///< GELU, tanh approximation
   gelu_erf,   ///< GELU, exact
   silu,       ///< x / (1 + exp(−x)): SwiGLU
@@ -43,6 +45,13 @@ enum class Gate : std::uint8_t {
 enum class GateOrder : std::uint8_t {
   stacked,     ///< n columns of the product that goes through the gate, then n of the other
   interleaved  ///< alternately, one of either
+};
+/// A gate: op(B) has 2n columns, of two products of A, and D = function(one) * other + residual.
+struct Gated {
+  Gate function = Gate::silu;            ///< of the first product
+  GateOrder order = GateOrder::stacked;  ///< of op(B)'s columns, and of the bias
+  /// Field by field, in order.
+  auto operator<=>(const Gated&) const = default;
 };
 /// Shape of the bias vector, which all batches share. Groups have one each, behind one another; but
 /// a bias per row of groups of rows has m values in all, one for each row of the D that they share.
@@ -78,12 +87,25 @@ enum class ScaleOrder : std::uint8_t {
              ///< padding is not read
 };
 
-/// Zero points of weights, one for each scale and lying as the scales do: an element of B counts as
-/// (code − zero point) · scale.
+/// Zero points: an element counts as (code − zero point) · scale.
 enum class Zero : std::uint8_t {
   none,      ///< no zero points: they count as 0
-  integer,   ///< of B's type; four bits each lie side by side without gaps
-  floating,  ///< of the scales' type; an infinity of A counts as one or as NaN
+  integer,   ///< of weights: one for each scale, lying as the scales do, of B's type; four bits
+             ///< each lie side by side without gaps
+  floating,  ///< of weights: the same, of the scales' type; an infinity of A counts as one or as
+             ///< NaN
+  line,      ///< of A: an s32 for each row
+  tensor     ///< of A: an s32 for all of it, in a batch one for each (see Scale::tensor)
+};
+
+/// What the codes of a matrix stand for: code · scale, or (code − zero point) · scale.
+struct Quantisation {
+  Scale scale = Scale::none;             ///< which elements share one
+  ScaleOrder order = ScaleOrder::lines;  ///< of scales of line_128
+  DType type = DType::fp32;              ///< of the scales; those of mx_32 are e8m0
+  Zero zero = Zero::none;                ///< zero points
+  /// Field by field, in order.
+  auto operator<=>(const Quantisation&) const = default;
 };
 
 /// How much of its types a product must keep.
@@ -119,22 +141,67 @@ enum class Grouping : std::uint8_t {
            ///< Operands::list gives (see ListEntry); m, n and k are the largest that any may have
 };
 
-/// Where the rows of A of a product with Grouping::rows are.
-enum class Gather : std::uint8_t {
-  none,  ///< in order: row r of the product is computed of row r of A
-  rows   ///< row r is computed of row index_a[r] of A, which has `rows_of_a` rows: tokens need not
-         ///< be put in the order of their groups before the product
+/// Rows of A by index: row r of the product is computed of row index_a[r] of A. Tokens need not be
+/// put in the order of their groups before the product. Rows of A are lines of memory (row-major,
+/// not transposed), and scales of A are those of its rows. An index that A has no row of counts as
+/// the nearest that it has.
+struct Gathered {
+  std::int64_t rows = 0;  ///< of A; 0: m
+  /// Field by field, in order.
+  auto operator<=>(const Gathered&) const = default;
 };
-/// Where the rows of D of a product with Grouping::rows go.
+/// Where the rows of the product go.
 enum class Scatter : std::uint8_t {
-  none,  ///< in order: row r of the product is row r of D
-  rows,  ///< row r is written to row index_d[r] of D, which has `rows_of_d` rows. Indices of rows
-         ///< that are of a group are distinct; rows of D that none names are not written
-  add,   ///< row r is added to row index_d[r] of D, in the order of r, in fp32 (fp64 where D is
-         ///< fp64), and D is rounded once: the experts' results of each token. A row of D that
-         ///< none names is beta * C. A negative index adds its row to none
-  weighted  ///< the same, each row times row_weights[r] before: the router's weights
+  rows = 1,  ///< row r is written to row index_d[r] of D. Indices of rows that are of a group are
+             ///< distinct; rows of D that none names are not written
+  add,       ///< row r is added to row index_d[r] of D, in the order of r, in fp32 (fp64 where D is
+             ///< fp64), and D is rounded once: the experts' results of each token. A row of D that
+             ///< none names is beta * C. A negative index adds its row to none
+  weighted   ///< the same, each row times row_weights[r] before: the router's weights
 };
+/// Rows of D by index. There is no residual and no d.q.scale. An index that D has no row of counts
+/// as the nearest that it has, but a negative one where rows are added. With Scatter::rows there is
+/// no C (beta = 0). Where rows are added, bias, activation and gate are applied to each row before,
+/// beta * C (stored as D is, of as many rows) is added once to each row of D; D is a floating type,
+/// m is not 0, and the bias is no bias_as_d.
+struct Scattered {
+  Scatter how = Scatter::rows;  ///< what becomes of each row
+  std::int64_t rows = 0;        ///< of D; 0: m
+  /// Field by field, in order.
+  auto operator<=>(const Scattered&) const = default;
+};
+
+/// @name Kinds of groups, with what each kind alone can have
+/// @{
+
+/// Grouping::rows.
+struct GroupsOfRows {
+  std::optional<Gathered> gather;    ///< nothing: row r of the product is computed of row r of A
+  std::optional<Scattered> scatter;  ///< nothing: row r of the product is row r of D
+  /// Field by field, in order.
+  auto operator<=>(const GroupsOfRows&) const = default;
+};
+/// Grouping::masked.
+struct MaskedGroups {
+  /// Rows of a group, on average: kernels are timed, and chosen, for so many (at most m). 0: half
+  /// of m. Any number of rows is computed.
+  std::int64_t expected_rows = 0;
+  /// Field by field, in order.
+  auto operator<=>(const MaskedGroups&) const = default;
+};
+/// Grouping::k.
+struct GroupsOfK {
+  /// All are equal.
+  auto operator<=>(const GroupsOfK&) const = default;
+};
+/// Grouping::list.
+struct ProductList {
+  /// All are equal.
+  auto operator<=>(const ProductList&) const = default;
+};
+/// One of them, in the order of Grouping.
+using Groups = std::variant<std::monostate, GroupsOfRows, MaskedGroups, GroupsOfK, ProductList>;
+/// @}
 
 /// How one matrix is stored. `transposed` says that what is stored is the transpose of what enters
 /// the product: a row-major transposed A is stored as [k, m].
@@ -151,6 +218,13 @@ struct Matrix {
   auto operator<=>(const Matrix&) const = default;
 };
 
+/// A matrix whose elements may be codes with scales and zero points.
+struct ScaledMatrix : Matrix {
+  Quantisation q;  ///< of its elements
+  /// Field by field, in order.
+  auto operator<=>(const ScaledMatrix&) const = default;
+};
+
 /// What happens after the product, in this order: `+ beta*C`, `+ bias`, `activation`, `+ residual`.
 /// Everything up to the store is done in the accumulator's type. Of s32 accumulators: in 32 bits
 /// that wrap, so exactly wherever the result fits, where D is s32, alpha and beta are whole numbers
@@ -161,10 +235,8 @@ struct Epilogue {
   Activation activation = Activation::none;  ///< applied after the bias
   bool residual = false;   ///< a matrix stored exactly as D is (dtype, order, ld, stride)
   bool bias_as_d = false;  ///< the bias has D's dtype, which is then fp16 or bf16
-  /// op(B) then has 2n columns, of two products of A, and D = gate(one) * other + residual. There
-  /// is no C (beta = 0) and no activation, and D is row-major.
-  Gate gate = Gate::none;
-  GateOrder gate_order = GateOrder::stacked;  ///< of op(B)'s columns, where there is a gate
+  /// There is then no C (beta = 0) and no activation, and D is row-major.
+  std::optional<Gated> gate;
   /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;
 };
@@ -174,87 +246,75 @@ struct GemmRange;
 /// The problem. A value: equal problems have equal fields, and the text form names every field that
 /// is not the default.
 struct KILN_API Gemm {
-  std::int64_t m = 0;               ///< rows of D
-  std::int64_t n = 0;               ///< columns of D; op(B) has as many, with a gate twice as many
-  std::int64_t k = 0;               ///< columns of op(A), rows of op(B)
-  std::int64_t batch = 1;           ///< products of the same shape, or groups
-  Matrix a;                         ///< A as stored
-  Matrix b;                         ///< B as stored
-  Matrix c;                         ///< C as stored, in D's order
-  Matrix d;                         ///< D as stored
-  DType accumulator = DType::fp32;  ///< type in which products are accumulated
-  Epilogue epilogue;                ///< what follows the product
-  /// A power of two that divides the address of A, B, C, D and the residual, in bytes; kernels may
-  /// rely on it, and see for each operand how far its pitch and stride have it too. 1 promises
-  /// nothing. Scales of blocks along k have it up to 16 bytes, and 4 at least.
-  int alignment = 1;
-  /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
-  bool b_packed = false;
-  /// Scales, for operands of at most eight bits. Either both operands have scales of blocks along k
-  /// or neither has; the fp6 and fp4 types need mx_32. Integers have those of lines and of tensors,
-  /// beside a floating D or one with scales: sums are exact, then rounded to fp32 and multiplied.
-  /// Weights, a B of integers, of fp8_e4m3 or of fp4_e2m1 that meets an A of 16 bits, have scales
-  /// of B alone: of groups of 32, 64 or 128 elements along k, of line or square_128, or of floats
-  /// mx_32, with a k of whole groups.
-  Scale scale_a = Scale::none;
-  Scale scale_b = Scale::none;  ///< as scale_a, of B
-  /// `fast` needs two operands of 8-bit floats without scales of blocks along k, `tensor` two of
-  /// fp32.
-  Numerics numerics = Numerics::ieee;
-  /// Of the scales of weights: fp32, bf16 or fp16; fp32 beside mx_32, whose scales are e8m0.
-  DType scale_type = DType::fp32;
-  Zero zero = Zero::none;  ///< zero points of weights that are integers
-  /// With groups a bias has values of each group's own (but see Bias), D is row-major and B is not
-  /// packed. Groups of k have no gate, no weights and no scales of blocks of 32. A list may have a
-  /// column-major D; it has no weights, no scales of blocks of 32, no zero points of A, no packed B
-  /// and no amax_d, and its matrices have no leading dimension and no stride here. `alignment` then
-  /// promises the leading dimensions of entries as well, in bytes.
-  Grouping grouping = Grouping::none;
-  /// Of a masked group, on average: kernels are timed, and chosen, for so many (at most m). 0:
-  /// half of m. Any number of rows is computed.
-  std::int64_t expected_rows = 0;
-  /// D is codes of fp8_e4m3 or s8 (c.dtype is d.dtype), whose values are code · scale: `tensor`
-  /// reads a positive scale, of line and line_128 the call writes the scales, one for each row of D
-  /// or for each 128 elements of a row, as the next product reads those of its A. With x the fp32
-  /// value of an element and L the largest number of the type, 448 or 127, in fp32:
+  std::int64_t m = 0;      ///< rows of D
+  std::int64_t n = 0;      ///< columns of D; op(B) has as many, with a gate twice as many
+  std::int64_t k = 0;      ///< columns of op(A), rows of op(B)
+  std::int64_t batch = 1;  ///< products of the same shape, or groups
+  /// A as stored. Scales are for operands of at most eight bits. Either both operands have scales
+  /// of blocks along k or neither has; the fp6 and fp4 types need mx_32. Integers have those of
+  /// lines and of tensors, beside a floating D or one with scales: sums are exact, then rounded to
+  /// fp32 and multiplied. `q.order` is of scales of line_128, where B holds no weights and rows of
+  /// A are not gathered.
+  ///
+  /// Zero points of A, where it is s8 or u8 and has scales: an element counts as (code − zero
+  /// point) · scale: a sum of products less the row's zero point times the sum of B's column, which
+  /// the call is given (Operands::column_sums_b). Both are taken in 32 bits that wrap, so the
+  /// difference is exact where it fits them: up to k = 33025 (65793 with a B of s8) where the zero
+  /// points are numbers of A's type. D is row-major; groups of k have none.
+  ScaledMatrix a;
+  /// B as stored; its scales as A's. Weights, a B of integers, of fp8_e4m3 or of fp4_e2m1 that
+  /// meets an A of 16 bits, have scales of B alone: of groups of 32, 64 or 128 elements along k, of
+  /// line or square_128, or of floats mx_32, with a k of whole groups. Theirs may be fp32, bf16 or
+  /// fp16 (`q.type`), and weights that are integers may have zero points (`q.zero`).
+  ScaledMatrix b;
+  Matrix c;  ///< C as stored, in D's order
+  /// D as stored. With scales it is codes of fp8_e4m3 or s8 (c.dtype is d.dtype), whose values are
+  /// code · scale: `tensor` reads a positive scale, of line and line_128 the call writes the
+  /// scales, one for each row of D or for each 128 elements of a row, as the next product reads
+  /// those of its A. With x the fp32 value of an element and L the largest number of the type, 448
+  /// or 127, in fp32:
   ///     scale = max |x| / L, or 1 where that is below 2^-126; code = x · (1 / scale),
   /// each operation rounded to nearest, the code rounded to nearest even and saturated. With n = 0
   /// the scales of `line` are 1; not those of an entry of a list, which is then skipped, nor on a
   /// GPU those of groups of rows and masked groups, whose rows only the device knows. A NaN does
   /// not count for the scale; it becomes a NaN, in s8 0. An infinity makes the scale infinite, of
   /// which finite elements become 0 and infinite ones as a NaN does. D is row-major; there is no C
-  /// (beta = 0), no residual and no packed B.
-  Scale scale_d = Scale::none;
-  /// Zero points of an A of s8 or u8 that has scales, s32: one for each row (`line`) or for all of
-  /// A (`tensor`). An element of A counts as (code − zero point) · scale: a sum of products less
-  /// the row's zero point times the sum of B's column, which the call is given
-  /// (Operands::column_sums_b). Both are taken in 32 bits that wrap, so the difference is exact
-  /// where it fits them: up to k = 33025 (65793 with a B of s8) where the zero points are numbers
-  /// of A's type. D is row-major; groups of k have none.
-  Scale zero_a = Scale::none;
-  /// With Grouping::rows. Rows of A are lines of memory (row-major, not transposed), and scales of
-  /// A are those of its rows. An index that A has no row of counts as the nearest that it has.
-  Gather gather = Gather::none;
-  /// With Grouping::rows. There is no residual and no scale_d. An index that D has no row of counts
-  /// as the nearest that it has, but a negative one where rows are added. With Scatter::rows there
-  /// is no C (beta = 0). Where rows are added, bias, activation and gate are applied to each row
-  /// before, beta * C (stored as D is, of `rows_of_d` rows) is added once to each row of D; D is a
-  /// floating type, m is not 0, and the bias is no bias_as_d.
-  Scatter scatter = Scatter::none;
-  std::int64_t rows_of_a = 0;  ///< rows of A with `gather`; 0: m
-  std::int64_t rows_of_d = 0;  ///< rows of D with `scatter`; 0: m
+  /// (beta = 0), no residual and no packed B. Scales of D are fp32 and in the order of lines; it
+  /// has no zero points.
+  ScaledMatrix d;
+  DType accumulator = DType::fp32;  ///< type in which products are accumulated
+  Epilogue epilogue;                ///< what follows the product
+  /// With groups a bias has values of each group's own (but see Bias), D is row-major and B is not
+  /// packed. Groups of k have no gate, no weights and no scales of blocks of 32. A list may have a
+  /// column-major D; it has no weights, no scales of blocks of 32, no zero points of A, no packed B
+  /// and no amax_d, and its matrices have no leading dimension and no stride here. `alignment` then
+  /// promises the leading dimensions of entries as well, in bytes.
+  Groups groups;
+  /// A power of two that divides the address of A, B, C, D and the residual, in bytes; kernels may
+  /// rely on it, and see for each operand how far its pitch and stride have it too. 1 promises
+  /// nothing. Scales of blocks along k have it up to 16 bytes, and 4 at least.
+  int alignment = 1;
+  /// B arrives packed by `Engine::pack_b`: another problem, tuned on its own.
+  bool b_packed = false;
+  /// `fast` needs two operands of 8-bit floats without scales of blocks along k, `tensor` two of
+  /// fp32.
+  Numerics numerics = Numerics::ieee;
   /// The call also writes the largest |value| of D over all batches and groups, one fp32
   /// (Operands::amax_d), from which delayed scaling chooses the next scale of D: of the values that
   /// are rounded to D's type, before they are divided by a scale. It is NaN where any of them is, 0
   /// where there are none; rows that are no group's do not count. D is of floats, or of codes with
   /// one scale (`tensor`).
   bool amax_d = false;
-  /// Of A's scales, where they are line_128 and B holds no weights; not with `gather`.
-  ScaleOrder scale_order_a = ScaleOrder::lines;
-  ScaleOrder scale_order_b = ScaleOrder::lines;  ///< as scale_order_a, of B
 
   /// Field by field, in order.
   auto operator<=>(const Gemm&) const = default;
+
+  /// A, B, C and D.
+  std::array<Matrix*, 4> matrices() { return {&a, &b, &c, &d}; }
+  /// A, B, C and D.
+  std::array<const Matrix*, 4> matrices() const { return {&a, &b, &c, &d}; }
+  /// What `groups` holds.
+  Grouping grouping() const { return static_cast<Grouping>(groups.index()); }
 
   /// Row-major A [m,k], B [k,n], C and D [m,n], tight, with the usual accumulator and output:
   /// fp32→fp32, fp64→fp64, fp16→fp16 (fp32 acc), bf16→bf16 (fp32 acc), s8→s32, u8 (times s8)→s32,
@@ -271,29 +331,20 @@ struct KILN_API Gemm {
   Gemm transpose_b() const;
   Gemm output(DType t) const;              ///< dtype of C and D
   Gemm batched(std::int64_t count) const;  ///< tight strides
-  /// `count` groups; m is the rows of all of them (rows) or the most of one (masked), of which
-  /// `expected` are used on average. With Grouping::k the k is that of all of them, with
+  /// `count` groups; m is the rows of all of them (rows) or the most of one (masked). With
+  /// Grouping::k the k is that of all of them, with
   /// Grouping::list m, n and k are the most of one product.
-  Gemm grouped(std::int64_t count, Grouping how, std::int64_t expected = 0) const {
+  Gemm grouped(std::int64_t count, Grouping how) const;
+  /// The same with what that kind of groups has: `grouped(32, MaskedGroups{.expected_rows = 20})`.
+  Gemm grouped(std::int64_t count, Groups how) const {
     Gemm copy = batched(count);
-    copy.grouping = how;
-    copy.expected_rows = expected;
+    copy.groups = how;
     return copy;
   }
-  /// Rows of A by index, of which it has so many; 0: m.
-  Gemm gathered(std::int64_t rows = 0) const {
-    Gemm copy = *this;
-    copy.gather = Gather::rows;
-    copy.rows_of_a = rows;
-    return copy;
-  }
-  /// Rows of D by index, of which it has so many; 0: m.
-  Gemm scattered(std::int64_t rows = 0, Scatter how = Scatter::rows) const {
-    Gemm copy = *this;
-    copy.scatter = how;
-    copy.rows_of_d = rows;
-    return copy;
-  }
+  /// Rows of A by index, of which it has so many; 0: m. What are no groups of rows become such.
+  Gemm gathered(std::int64_t rows = 0) const;
+  /// Rows of D by index, of which it has so many; 0: m. What are no groups of rows become such.
+  Gemm scattered(std::int64_t rows = 0, Scatter how = Scatter::rows) const;
   /// `as_d`: its values have D's dtype.
   Gemm with_bias(Bias where, bool as_d = false) const {
     Gemm copy = *this;
@@ -308,8 +359,7 @@ struct KILN_API Gemm {
   }
   Gemm with_gate(Gate f, GateOrder order = GateOrder::stacked) const {
     Gemm copy = *this;
-    copy.epilogue.gate = f;
-    copy.epilogue.gate_order = order;
+    copy.epilogue.gate = Gated{f, order};
     return copy;
   }
   Gemm with_residual() const {
@@ -324,16 +374,16 @@ struct KILN_API Gemm {
   }
   Gemm scaled(Scale of_a, Scale of_b) const {
     Gemm copy = *this;
-    copy.scale_a = of_a;
-    copy.scale_b = of_b;
+    copy.a.q.scale = of_a;
+    copy.b.q.scale = of_b;
     return copy;
   }
   Gemm scaled(Scale of_both) const { return scaled(of_both, of_both); }
   /// How scales of line_128 lie.
   Gemm with_scale_order(ScaleOrder of_a, ScaleOrder of_b = ScaleOrder::lines) const {
     Gemm copy = *this;
-    copy.scale_order_a = of_a;
-    copy.scale_order_b = of_b;
+    copy.a.q.order = of_a;
+    copy.b.q.order = of_b;
     return copy;
   }
   /// B holds weights: s4, u4, s8, fp8_e4m3 or fp4_e2m1, a scale (and a zero point) for each
@@ -342,22 +392,22 @@ struct KILN_API Gemm {
                     Zero points = Zero::none) const {
     Gemm copy = *this;
     copy.b.dtype = type;
-    copy.scale_b = group;
-    copy.scale_type = of_scales;
-    copy.zero = points;
+    copy.b.q.scale = group;
+    copy.b.q.type = of_scales;
+    copy.b.q.zero = points;
     return copy;
   }
   /// D is codes of `type`, fp8_e4m3 or s8, with scales.
   Gemm quantised(DType type, Scale of_d) const {
     Gemm copy = *this;
     copy.c.dtype = copy.d.dtype = type;
-    copy.scale_d = of_d;
+    copy.d.q.scale = of_d;
     return copy;
   }
   /// A, of s8 or u8, has zero points beside its scales.
-  Gemm with_zero_points_of_a(Scale of_a = Scale::line) const {
+  Gemm with_zero_points_of_a(Zero of_a = Zero::line) const {
     Gemm copy = *this;
-    copy.zero_a = of_a;
+    copy.a.q.zero = of_a;
     return copy;
   }
   Gemm with_numerics(Numerics kind) const {
@@ -398,16 +448,16 @@ struct KILN_API Gemm {
   std::int64_t stride_d() const;
   /// @}
   /// Columns of op(B): n, with a gate 2n.
-  std::int64_t columns_of_b() const { return epilogue.gate == Gate::none ? n : 2 * n; }
+  std::int64_t columns_of_b() const { return epilogue.gate ? 2 * n : n; }
   /// Elements of D of all batches: m·n·batch; of groups that share m rows m·n.
   double outputs() const {
-    return double(m) * double(n) * (grouping == Grouping::rows ? 1.0 : double(batch));
+    return double(m) * double(n) * (grouping() == Grouping::rows ? 1.0 : double(batch));
   }
   /// Floating-point operations of all batches: 2·m·n·k·batch, with a gate twice as many; of groups
   /// at most so many, which share m or k, and so of a list.
   double flops() const {
-    const double products = grouping == Grouping::k ? double(m) * double(n) : outputs();
-    return 2.0 * products * double(k) * (epilogue.gate == Gate::none ? 1.0 : 2.0);
+    const double products = grouping() == Grouping::k ? double(m) * double(n) : outputs();
+    return 2.0 * products * double(k) * (epilogue.gate ? 2.0 : 1.0);
   }
 };
 
@@ -445,7 +495,6 @@ KILN_API std::string_view name(ScaleOrder o);
 KILN_API std::string_view name(Numerics n);
 KILN_API std::string_view name(Zero z);
 KILN_API std::string_view name(Grouping g);
-KILN_API std::string_view name(Gather g);
 KILN_API std::string_view name(Scatter s);
 /// @}
 

@@ -26,7 +26,7 @@ struct Quantised {
   std::vector<std::byte> codes;   ///< packed as the type is stored
   std::vector<std::byte> scales;  ///< fp32, or bytes of e8m0; aligned for either
   std::vector<std::int32_t> zeros =
-      {};  ///< zero points, one for each scale (Gemm::zero_a), or none
+      {};  ///< zero points, one for each scale (Gemm::a, its q.zero), or none
 };
 
 /// `values` holds `lines` × `k` numbers, a line's side by side. Each becomes the nearest code, ties
@@ -42,11 +42,11 @@ KILN_API Result<Quantised> quantise(std::span<const float> values, std::int64_t 
                                     std::int64_t k, DType type, Scale scale);
 
 /// Codes of s8 or u8 with a zero point beside each scale, of lines or of the tensor: an A with
-/// Gemm::zero_a. The smallest and the largest number that share a scale, zero among them, become
-/// the first and the last code: scale = (largest − smallest) / 255, zero point = first − smallest /
-/// scale and code = number / scale + zero point, the quotients rounded to nearest, ties to even,
-/// and the code saturated. Errors: bad_input (sizes; a number that is not finite), unsupported
-/// (types, scales).
+/// Gemm::a, its q.zero. The smallest and the largest number that share a scale, zero among them,
+/// become the first and the last code: scale = (largest − smallest) / 255, zero point = first −
+/// smallest / scale and code = number / scale + zero point, the quotients rounded to nearest, ties
+/// to even, and the code saturated. Errors: bad_input (sizes; a number that is not finite),
+/// unsupported (types, scales).
 KILN_API Result<Quantised> quantise_asymmetric(std::span<const float> values, std::int64_t lines,
                                                std::int64_t k, DType type, Scale scale);
 

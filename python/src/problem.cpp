@@ -48,8 +48,8 @@ class Builder {
   const void* read_list(PyObject* object, const char* name, std::int64_t length);
   void read_groups();
   std::int64_t rows_of_a() const {
-    const Gemm& gemm = call_.gemm;
-    return gemm.gather == Gather::none ? gemm.m : gemm.rows_of_a;
+    const auto* const rows = std::get_if<GroupsOfRows>(&call_.gemm.groups);
+    return rows != nullptr && rows->gather ? rows->gather->rows : call_.gemm.m;
   }
   void read_out();
   void read_c();
@@ -135,12 +135,12 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
   if (arguments_.groups) {
     if (a_array.dims == 3 && (b_array.dims != 3 || a.batch != b.batch))
       refuse("groups need a matrix of b each, and one a or one for each, or one a and one b");
-    call_.gemm.grouping = a_array.dims == 3   ? Grouping::masked
-                          : b_array.dims == 3 ? Grouping::rows
-                                              : Grouping::k;
+    call_.gemm.groups = a_array.dims == 3   ? Groups{MaskedGroups{}}
+                        : b_array.dims == 3 ? Groups{GroupsOfRows{}}
+                                            : Groups{GroupsOfK{}};
   }
-  const bool rows = call_.gemm.grouping == Grouping::rows;
-  const bool of_k = call_.gemm.grouping == Grouping::k;
+  const bool rows = call_.gemm.grouping() == Grouping::rows;
+  const bool of_k = call_.gemm.grouping() == Grouping::k;
   if (of_k) batch = read(arguments_.groups, "groups").sizes[0];
   for (const auto& [list, name] :
        {std::pair{arguments_.gather, "gather"}, std::pair{arguments_.scatter, "scatter"}})
@@ -151,7 +151,7 @@ void Builder::read_sizes(const Array& a_array, const Array& b_array) {
     refuse("one a for a batch of b is not supported; give it the batch (a copy for each)");
   dims_ = rows ? 2 : of_k ? 3 : std::max(a_array.dims, b_array.dims);
   Gemm& gemm = call_.gemm;
-  const bool gated = gemm.epilogue.gate != Gate::none;
+  const bool gated = gemm.epilogue.gate.has_value();
   if (gated && b.columns % 2 != 0)
     refuse(fmt::format("b has {} columns: a gate needs an even number", b.columns));
   gemm.n = gated ? b.columns / 2 : b.columns;
@@ -231,8 +231,12 @@ void Builder::read_groups() {
   if (arguments_.gather) call_.operands.index_a = read_list(arguments_.gather, "gather", gemm.m);
   if (arguments_.scatter) call_.operands.index_d = read_list(arguments_.scatter, "scatter", gemm.m);
   if (arguments_.row_weights) call_.operands.row_weights = read_row_weights();
-  if (arguments_.expected_rows)
-    call_.gemm.expected_rows = integer(arguments_.expected_rows, "expected_rows");
+  if (!arguments_.expected_rows) return;
+  const std::int64_t expected = integer(arguments_.expected_rows, "expected_rows");
+  auto* const masked = std::get_if<MaskedGroups>(&call_.gemm.groups);
+  if (masked == nullptr)
+    raise_bad_input(fmt::format("expected_rows = {}: must be 0 without masked groups", expected));
+  masked->expected_rows = expected;
 }
 
 void Builder::read_activation() {
@@ -255,8 +259,8 @@ void Builder::read_gate() {
   const bool interleaved = wanted.substr(f.size()) == ":interleaved";
   for (const Gate gate : {Gate::relu, Gate::gelu_tanh, Gate::gelu_erf, Gate::silu, Gate::sigmoid}) {
     if (name(gate) != f || (f.size() != wanted.size() && !interleaved)) continue;
-    call_.gemm.epilogue.gate = gate;
-    if (interleaved) call_.gemm.epilogue.gate_order = GateOrder::interleaved;
+    call_.gemm.epilogue.gate =
+        Gated{gate, interleaved ? GateOrder::interleaved : GateOrder::stacked};
     return;
   }
   raise_bad_input(
@@ -325,7 +329,7 @@ void Builder::read_bias() {
                                  narrow ? fmt::format(" or {}", python_name(of_d)) : ""));
   const std::int64_t rows = bias.dims == 2 ? bias.sizes[0] : 1;
   const std::int64_t columns = bias.dims == 2 ? bias.sizes[1] : bias.sizes[0];
-  const bool grouped = gemm.grouping != Grouping::none;
+  const bool grouped = gemm.grouping() != Grouping::none;
   const bool by_column = bias.dims <= 2 && rows == (grouped ? gemm.batch : 1) &&
                          columns == gemm.columns_of_b() && (!grouped || is_tight(bias));
   const bool by_row = bias.dims == 2 && columns == 1 && rows == gemm.m && !stacked_ && !grouped;
@@ -380,9 +384,10 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
   const bool weights = !of_a && is_floating(gemm.a.dtype) && bits_of(gemm.a.dtype) == 16;
   if (stacked_ && !weights) raise_bad_input(std::string(name) + ": b must have the batch of a");
   // Rows of all groups have scales of one A, and blocks along the k of all groups are everybody's.
-  const bool blocks = gemm.grouping == Grouping::k && scales.dims == 2 &&
+  const bool blocks = gemm.grouping() == Grouping::k && scales.dims == 2 &&
                       (scales.sizes[0] != gemm.batch || scales.sizes[1] != lines);
-  const bool batched = gemm.grouping == Grouping::rows ? !of_a : dims_ == 3 && !stacked_ && !blocks;
+  const bool batched =
+      gemm.grouping() == Grouping::rows ? !of_a : dims_ == 3 && !stacked_ && !blocks;
   const auto first = static_cast<std::size_t>(batched ? 1 : 0);
   ScaleShape shape{scales.dims - (batched ? 1 : 0), {}};
   if (shape.dims >= 1) shape.sizes[0] = scales.sizes[first];
@@ -394,9 +399,9 @@ void Builder::read_scales(const char* name, PyObject* object, std::int64_t lines
                     (weights ? groups_known(lines, gemm.k) : scales_known(lines, gemm.k)));
   ScaleOrder order = ScaleOrder::lines;
   if (!is_tight(scales)) order = order_of(scales, batched, kind == Scale::line_128 && !weights);
-  (of_a ? gemm.scale_a : gemm.scale_b) = kind;
-  (of_a ? gemm.scale_order_a : gemm.scale_order_b) = order;
-  if (weights && kind != Scale::mx_32) gemm.scale_type = scales.type;
+  (of_a ? gemm.a.q.scale : gemm.b.q.scale) = kind;
+  (of_a ? gemm.a.q.order : gemm.b.q.order) = order;
+  if (weights && kind != Scale::mx_32) gemm.b.q.type = scales.type;
   (of_a ? call_.operands.scale_a : call_.operands.scale_b) = scales.data;
 }
 
@@ -419,7 +424,7 @@ void Builder::read_scales_of_d() {
                                 dims_ == 3 ? ", after the batch" : ""));
   if (!is_tight(scales)) raise_bad_input(described(scales) + ": must be contiguous");
   if (kind != Scale::tensor && !scales.writable) raise_bad_input("scale_d is read-only");
-  gemm.scale_d = kind;
+  gemm.d.q.scale = kind;
   call_.operands.scale_d = scales.data;
 }
 
@@ -455,11 +460,11 @@ void Builder::read_zero_points_of_a() {
     raise_bad_input("zero_a and column_sums_b: one is given without the other");
   if (stacked_) raise_bad_input("zero_a: b must have the batch of a");
   const int batched = dims_ == 3 ? 1 : 0;
-  const int of_sums = gemm.grouping == Grouping::rows ? 1 : batched;
+  const int of_sums = gemm.grouping() == Grouping::rows ? 1 : batched;
   const Array zeros = read_integers(arguments_.zero_a, "zero_a", batched, gemm.m, true);
   const Array sums =
       read_integers(arguments_.column_sums_b, "column_sums_b", of_sums, gemm.columns_of_b(), false);
-  gemm.zero_a = zeros.dims == batched ? Scale::tensor : Scale::line;
+  gemm.a.q.zero = zeros.dims == batched ? Zero::tensor : Zero::line;
   call_.operands.zero_a = zeros.data;
   call_.operands.column_sums_b = sums.data;
 }

@@ -21,8 +21,7 @@ constexpr std::int64_t kLongBlock = 128;
 /// What the products of a list have in common: without sizes and pitches.
 Gemm kind_of(Gemm gemm) {
   gemm.m = gemm.n = gemm.k = 0;
-  for (Matrix* const matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
-    matrix->ld = matrix->batch_stride = 0;
+  for (Matrix* const matrix : gemm.matrices()) matrix->ld = matrix->batch_stride = 0;
   return gemm;
 }
 
@@ -54,19 +53,19 @@ void match_results(Gemm& gemm, const Gemm& like) {
 
 /// Scales of so many lines, of `blocks` along k each, that lie as others do whose kind and order
 /// are `like`'s have these.
-void match_scales(Scale& scale, ScaleOrder& order, Scale like, ScaleOrder like_order,
-                  std::int64_t lines, std::int64_t blocks) {
+void match_scales(Quantisation& q, const Quantisation& like, std::int64_t lines,
+                  std::int64_t blocks) {
   const auto both = [&](Scale x, Scale y) {
-    return (scale == x && like == y) || (scale == y && like == x);
+    return (q.scale == x && like.scale == y) || (q.scale == y && like.scale == x);
   };
   if (lines == 1 && (both(Scale::line, Scale::tensor) || both(Scale::line_128, Scale::square_128)))
-    scale = like;
-  if (scale != Scale::line_128 || like != Scale::line_128) return;
+    q.scale = like.scale;
+  if (q.scale != Scale::line_128 || like.scale != Scale::line_128) return;
   const auto padded = [](ScaleOrder x) { return x == ScaleOrder::blocks_4; };
-  const bool one_row = lines == 1 && !padded(order) && !padded(like_order);
+  const bool one_row = lines == 1 && !padded(q.order) && !padded(like.order);
   const bool whole =
-      lines % 4 == 0 && order != ScaleOrder::lines && like_order != ScaleOrder::lines;
-  if (blocks <= 1 || one_row || whole) order = like_order;
+      lines % 4 == 0 && q.order != ScaleOrder::lines && like.order != ScaleOrder::lines;
+  if (blocks <= 1 || one_row || whole) q.order = like.order;
 }
 
 /// The product in the spelling of another one, where its arrays lie so as well.
@@ -75,11 +74,11 @@ Gemm matched(Gemm gemm, const Gemm& like) {
   match_factor(gemm.a, like.a, gemm.m, gemm.k);
   match_factor(gemm.b, like.b, gemm.k, columns);
   match_results(gemm, like);
-  match_scales(gemm.scale_a, gemm.scale_order_a, like.scale_a, like.scale_order_a, gemm.m, blocks);
-  match_scales(gemm.scale_b, gemm.scale_order_b, like.scale_b, like.scale_order_b, columns, blocks);
+  match_scales(gemm.a.q, like.a.q, gemm.m, blocks);
+  match_scales(gemm.b.q, like.b.q, columns, blocks);
   // One scale of D is read, that of a line is written: what is one of a line may be meant as one.
-  if (gemm.m == 1 && gemm.scale_d == Scale::line && like.scale_d == Scale::tensor)
-    gemm.scale_d = Scale::tensor;
+  if (gemm.m == 1 && gemm.d.q.scale == Scale::line && like.d.q.scale == Scale::tensor)
+    gemm.d.q.scale = Scale::tensor;
   return gemm;
 }
 

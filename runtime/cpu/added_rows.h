@@ -38,7 +38,7 @@ class AddedRows {
 template <typename Real>
 void add_elements(const Gemm& gemm, const KilnArgs& call, std::int64_t row, const Real* from,
                   std::int64_t count, Real* sums) {
-  if (gemm.scatter != Scatter::weighted) {
+  if (!weighs_rows(gemm)) {
     for (std::int64_t j = 0; j < count; ++j) sums[j] += from[j];
     return;
   }

@@ -96,7 +96,7 @@ struct GroupCalls {
       call_one(one, canonical_entry(*args.groups_of, entry(group)));
       return launch(kernel, one, threads);
     }
-    (gemm().grouping == Grouping::k ? one.k : one.m) = of.count;
+    (gemm().grouping() == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
     if (indexed(gemm())) return run_in_order(one, group, of, threads);
     move_to_group(gemm(), one, group, of);
@@ -170,12 +170,11 @@ HostArgs make_args(const Problem& problem, const Operands& operands, const KilnD
   HostArgs args = kernel_args<KilnArgs>(problem, operands);
   args.division = division;
   // Structured bindings: what an epilogue gets later, kernels that take any must be told.
-  const auto& [bias, activation, residual, bias_as_d, gate, gate_order] = problem.gemm.epilogue;
+  const auto& [bias, activation, residual, bias_as_d, gate] = problem.gemm.epilogue;
   args.bias_kind = static_cast<int>(bias);
   args.activation = static_cast<int>(activation);
   args.adds_residual = residual;
-  static_cast<void>(gate_order);  // a constant of all code that has it, as the gate is
-  args.products = gate == Gate::none ? 1 : 2;
+  args.products = gate ? 2 : 1;  // its function and order are constants of all code that has it
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   args.finds_amax = problem.gemm.amax_d;
   if (grouped(problem.gemm)) args.groups_of = &problem;

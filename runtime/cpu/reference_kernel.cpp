@@ -83,8 +83,6 @@ double activated(Activation f, double x) {
 
 double through_gate(Gate f, double x) {
   switch (f) {
-    case Gate::none:
-      return 1.0;
     case Gate::relu:
       return activated(Activation::relu, x);
     case Gate::gelu_tanh:
@@ -169,7 +167,7 @@ struct Place {
 using WideRow = std::vector<float>;
 
 WideRow wide_row(const Problem& problem, const KilnArgs& args) {
-  return WideRow(problem.gemm.scale_d == Scale::none ? 0 : static_cast<std::size_t>(args.n));
+  return WideRow(problem.gemm.d.q.scale == Scale::none ? 0 : static_cast<std::size_t>(args.n));
 }
 
 /// The row's codes and, where they follow from it, its scales; nothing where D has none.
@@ -178,11 +176,11 @@ void quantise(const Problem& problem, const KilnArgs& args, std::int64_t batch, 
   const Gemm& gemm = problem.gemm;
   const DType type = gemm.d.dtype;
   const std::int64_t n = std::ssize(wide), step = columns_of_a_scale(gemm);
-  const std::int64_t lines = gemm.scale_d == Scale::tensor ? 1 : args.m;
+  const std::int64_t lines = gemm.d.q.scale == Scale::tensor ? 1 : args.m;
   const std::int64_t of_row = extent(gemm, Operand::scale_d).length;
   for (std::int64_t first = 0; first < n; first += step) {
     const std::int64_t end = std::min(n, first + step);
-    const std::int64_t line = batch * lines + (gemm.scale_d == Scale::tensor ? 0 : row);
+    const std::int64_t line = batch * lines + (gemm.d.q.scale == Scale::tensor ? 0 : row);
     const std::int64_t place = line * of_row + first / step;
     if (is_output(gemm, Operand::scale_d)) {
       float largest = 0;
@@ -255,7 +253,7 @@ void finish(const Problem& problem, const KilnArgs& args, const Place& at, const
       value += beta * load_element(type, args.c, at.batch * args.stride_c + at.row * args.ldc + j);
     value += bias(first(j));
     if (other != nullptr)
-      value = through_gate(epilogue.gate, value) *
+      value = through_gate(epilogue.gate->function, value) *
               (alpha * scales.value(other[i], second(j)) + bias(second(j)));
     value = activated(epilogue.activation, value);
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
@@ -317,12 +315,12 @@ class ScaledLines {
         strides_(strides_of_scales(problem.gemm, which, part)),
         block_(scale_block(scale_)),
         first_k_(part.first),
-        scale_type_(problem.gemm.scale_type),
+        scale_type_(problem.gemm.b.q.type),
         zero_type_(dtype_of(problem.gemm, Operand::zero_b)) {
     const bool a = which == Operand::a;
     data_ = a ? args.a : args.b;
     scales_ = a ? args.scale_a : args.scale_b;
-    zeros_ = a || problem.gemm.zero == Zero::none ? nullptr : args.zero_b;
+    zeros_ = a || problem.gemm.b.q.zero == Zero::none ? nullptr : args.zero_b;
     ld_ = a ? args.lda : args.ldb;
     stride_ = a ? args.stride_a : args.stride_b;
     k_major_ = a ? problem.a_k_major : problem.b_k_major;
@@ -428,7 +426,8 @@ void run_ungrouped_reference(const Problem& problem, const KilnArgs& args,
   using u8_t = std::uint8_t;
   using s32_t = std::int32_t;
   const DType a = problem.gemm.a.dtype, b = problem.gemm.b.dtype;
-  const bool scaled = problem.gemm.scale_a != Scale::none || problem.gemm.scale_b != Scale::none;
+  const bool scaled =
+      problem.gemm.a.q.scale != Scale::none || problem.gemm.b.q.scale != Scale::none;
   if (scaled && problem.gemm.accumulator != s32)
     return run_scaled(problem, args, part, thread, threads);
   if (a == DType::fp8_e4m3) return fp8.template operator()<DType::fp8_e4m3>();

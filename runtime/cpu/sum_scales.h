@@ -20,13 +20,13 @@ class SumScales {
     const auto place = [&](Scale kind, std::int64_t lines, std::int64_t line) {
       return kind == Scale::tensor ? batch : batch * lines + line;
     };
-    if (gemm.scale_a != Scale::none)
-      of_row_ = load_element(fp32, args.scale_a, place(gemm.scale_a, args.m, row));
-    of_columns_ = gemm.scale_b;
+    if (gemm.a.q.scale != Scale::none)
+      of_row_ = load_element(fp32, args.scale_a, place(gemm.a.q.scale, args.m, row));
+    of_columns_ = gemm.b.q.scale;
     scales_b_ = args.scale_b;
-    first_scale_ = place(gemm.scale_b, gemm.columns_of_b(), 0);
-    if (gemm.zero_a == Scale::none) return;
-    zero_ = integer(args.zero_a, place(gemm.zero_a, args.m, row));
+    first_scale_ = place(gemm.b.q.scale, gemm.columns_of_b(), 0);
+    if (gemm.a.q.zero == Zero::none) return;
+    zero_ = integer(args.zero_a, place(scale_of(gemm, Operand::zero_a), args.m, row));
     sums_b_ = args.column_sums_b;
     first_sum_ = batch * gemm.columns_of_b();
   }

@@ -146,8 +146,8 @@ std::optional<int> type_code(DType type) {
 /// our columns. Nothing for what it has not, an exact GELU say.
 std::optional<std::int32_t> epilogue_code(const Gemm& g) {
   Gemm product = g;
-  product.scale_a = product.scale_b = Scale::none;
-  product.scale_order_a = product.scale_order_b = ScaleOrder::lines;
+  for (ScaledMatrix* const x : {&product.a, &product.b})
+    x->q.scale = Scale::none, x->q.order = ScaleOrder::lines;
   product.epilogue.bias = Bias::none, product.epilogue.bias_as_d = false;
   product.epilogue.activation = Activation::none;
   if (!is_plain_product(product) || g.epilogue.bias == Bias::per_row) return std::nullopt;
@@ -273,8 +273,8 @@ struct CublasLt::Impl {
     const Gemm& g = problem.gemm;
     if (g.numerics == Numerics::fast)
       if (Status ok = set(kDescFastAccum, std::int8_t{1}); !ok) return ok;
-    has_scale_a = g.scale_a != Scale::none;
-    has_scale_b = g.scale_b != Scale::none;
+    has_scale_a = g.a.q.scale != Scale::none;
+    has_scale_b = g.b.q.scale != Scale::none;
     for (const auto& [which, mode] :
          {std::pair{Operand::a, kDescScaleModeA}, {Operand::b, kDescScaleModeB}})
       if (const auto code = scale_code(problem, which).value_or(kScaleScalar); code != kScaleScalar)

@@ -226,8 +226,8 @@ TEST_F(LtMatmul, EightBitFloatsSayWhetherFastAccumulationIsAllowed) {
                        CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
   const auto scaled = call();
   ASSERT_TRUE(scaled);
-  EXPECT_EQ(scaled->gemm.scale_a, Scale::tensor);
-  EXPECT_EQ(scaled->gemm.scale_b, Scale::line);
+  EXPECT_EQ(scaled->gemm.a.q.scale, Scale::tensor);
+  EXPECT_EQ(scaled->gemm.b.q.scale, Scale::line);
   EXPECT_EQ(scaled->operands.scale_a, memory + 48);
   EXPECT_EQ(scaled->operands.scale_b, memory + 64);
   d_.set<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0);
@@ -256,7 +256,7 @@ TEST_F(LtMatmul, ScalesOfBlocksAreThoseOfKilnsOrders) {
   EXPECT_EQ(made->operands.scale_a, memory + 48);
   EXPECT_EQ(made->operands.scale_b, memory + 64);
   modes(CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F);
-  EXPECT_EQ(call()->gemm.scale_order_a, ScaleOrder::blocks_4);
+  EXPECT_EQ(call()->gemm.a.q.order, ScaleOrder::blocks_4);
   d_.set<const void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, memory + 56);
   EXPECT_EQ(call()->gemm.alignment, 8);
   layout(b_, 512, 30, 512), layout(c_, 20, 30, 24), layout(out_, 20, 30, 32);

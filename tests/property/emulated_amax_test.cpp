@@ -29,7 +29,7 @@ Gemm with_amax(Gemm gemm, int number, std::mt19937_64& random) {
   if (kind >= 3)
     gemm =
         gemm.grouped(1 + static_cast<std::int64_t>(random() % 5), static_cast<Grouping>(kind - 2));
-  if (gemm.grouping == Grouping::rows && random() % 2 == 0) {
+  if (gemm.grouping() == Grouping::rows && random() % 2 == 0) {
     gemm.epilogue.residual = false;
     gemm = gemm.scattered(static_cast<std::int64_t>(random() % 300));
   }
@@ -37,8 +37,7 @@ Gemm with_amax(Gemm gemm, int number, std::mt19937_64& random) {
     gemm.epilogue.residual = gemm.epilogue.bias_as_d = false;
     gemm.c.order = gemm.d.order = Order::row_major;
     gemm.c.ld = gemm.d.ld = gemm.c.batch_stride = gemm.d.batch_stride = 0;
-    gemm.scatter = Scatter::none;
-    gemm.rows_of_d = 0;
+    if (auto* const rows = std::get_if<GroupsOfRows>(&gemm.groups)) rows->scatter.reset();
     gemm = gemm.quantised(random() % 2 == 0 ? s8 : fp8_e4m3, Scale::tensor);
   }
   return gemm.with_amax_d();

@@ -23,15 +23,15 @@ Gemm with_scale_orders(const Gemm& gemm, std::mt19937_64& random) {
   const auto order = [&](Scale s) {
     return s == Scale::line_128 ? static_cast<ScaleOrder>(random() % 3) : ScaleOrder::lines;
   };
-  const ScaleOrder of_a = order(gemm.scale_a);
-  return gemm.with_scale_order(of_a, order(gemm.scale_b));
+  const ScaleOrder of_a = order(gemm.a.q.scale);
+  return gemm.with_scale_order(of_a, order(gemm.b.q.scale));
 }
 
 /// Rows of one matrix and masked ones in turn; of four problems three keep their layouts, one is as
 /// TMA wants it.
 Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
   gemm.c.order = gemm.d.order = Order::row_major;
-  if (gemm.scale_a == Scale::square_128) gemm.scale_a = Scale::line_128;
+  if (gemm.a.q.scale == Scale::square_128) gemm.a.q.scale = Scale::line_128;
   gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6),
                       number % 2 == 0 ? Grouping::rows : Grouping::masked);
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
@@ -49,8 +49,7 @@ Gemm grouped_copy(Gemm gemm, int number, std::mt19937_64& random) {
 /// columns, as TMA wants them: of 8-bit floats often with scales of blocks.
 Gemm grouped_along_k(Gemm gemm, int number, std::mt19937_64& random) {
   gemm.c.order = gemm.d.order = Order::row_major;
-  gemm.epilogue.gate = Gate::none;
-  gemm.epilogue.gate_order = GateOrder::stacked;
+  gemm.epilogue.gate.reset();
   gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6), Grouping::k);
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
   // Long enough for several groups of several stages.
@@ -94,7 +93,7 @@ Gemm with_codes(const Gemm& gemm, std::mt19937_64& random) {
 
 /// A list; layouts are kept, D by columns too.
 Gemm list_of(Gemm gemm, int number, std::mt19937_64& random) {
-  gemm.zero_a = Scale::none;
+  gemm.a.q.zero = Zero::none;
   gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6), Grouping::list);
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
   if (number % 5 == 4) gemm.batch = 40;  // two steps bring it

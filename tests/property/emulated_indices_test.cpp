@@ -22,7 +22,7 @@ namespace kiln::emulated_indices_test {
 /// TMA wants it.
 Gemm indexed_copy(Gemm gemm, int number, std::mt19937_64& random) {
   gemm.c.order = gemm.d.order = Order::row_major;
-  if (gemm.scale_a == Scale::square_128) gemm.scale_a = Scale::line_128;
+  if (gemm.a.q.scale == Scale::square_128) gemm.a.q.scale = Scale::line_128;
   gemm = gemm.grouped(1 + static_cast<std::int64_t>(random() % 6), Grouping::rows);
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
   const auto rows = [&] { return static_cast<std::int64_t>(random() % 400); };

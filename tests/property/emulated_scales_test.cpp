@@ -46,14 +46,14 @@ Gemm problem(std::mt19937_64& random, const Kind& kind) {
   if (below(random, 3) == 0) g.epilogue.bias = Bias::per_column;
   // Blocks of two factors' columns begin where either's do, in every order.
   if (blocks_along_k(kind.a) && below(random, 3) == 0) {
-    g.epilogue = {.gate = Gate::silu, .gate_order = static_cast<GateOrder>(below(random, 2))};
+    g.epilogue = {.gate = Gated{Gate::silu, static_cast<GateOrder>(below(random, 2))}};
     g.c.order = g.d.order = Order::row_major;
   }
   const auto order = [&](Scale s) { return s == Scale::line_128 ? kind.order : ScaleOrder::lines; };
   g = g.with_scale_order(order(kind.a), order(kind.b));
   if (below(random, 2) == 0) {
     g.alignment = 16;
-    for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {
+    for (Matrix* m : g.matrices()) {
       const Operand which = m == &g.a   ? Operand::a
                             : m == &g.b ? Operand::b
                             : m == &g.c ? Operand::c

@@ -24,14 +24,14 @@ Gemm grouped_copy(Gemm gemm, Grouping how, std::int64_t groups) {
   gemm.b_packed = false;
   gemm.c.order = gemm.d.order = Order::row_major;
   gemm = gemm.grouped(groups, how);
-  if (how == Grouping::list) gemm.zero_a = Scale::none;
+  if (how == Grouping::list) gemm.a.q.zero = Zero::none;
   gemm.a.ld = gemm.b.ld = gemm.c.ld = gemm.d.ld = 0;
   return gemm;
 }
 
 /// Of groups of rows: in two of three problems rows of A are by index, or rows of D, or both.
 Gemm with_indices(Gemm gemm, test::RandomGemm& random) {
-  if (gemm.grouping != Grouping::rows) return gemm;
+  if (gemm.grouping() != Grouping::rows) return gemm;
   const std::uint64_t kind = random.below(4);  // rows of D are also added
   const auto rows = [&] { return static_cast<std::int64_t>(random.below(2 * gemm.m + 1)); };
   if (kind % 2 == 1) {

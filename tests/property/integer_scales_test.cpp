@@ -27,7 +27,7 @@ constexpr DType kOutputs[] = {fp32, bf16, fp16};
 /// Scales on one side at least, and often zero points of A.
 template <typename Random>
 Gemm scaled(Random& random, Gemm gemm) {
-  gemm = gemm.output(kOutputs[random.below(3)]).with_zero_points_of_a(Scale::none);
+  gemm = gemm.output(kOutputs[random.below(3)]).with_zero_points_of_a(Zero::none);
   const auto kind = [&] { return kKinds[random.below(2)]; };
   switch (random.below(4)) {
     case 0:
@@ -38,7 +38,8 @@ Gemm scaled(Random& random, Gemm gemm) {
     default:
       gemm = gemm.scaled(kind(), kind());
   }
-  const Gemm zeros = gemm.with_zero_points_of_a(kind());
+  const Zero zero = kind() == Scale::line ? Zero::line : Zero::tensor;
+  const Gemm zeros = gemm.with_zero_points_of_a(zero);
   return validate(zeros) && random.below(3) != 0 ? zeros : gemm;
 }
 
@@ -53,10 +54,9 @@ TEST_P(IntegerScales, SampledConfigsAreRight) {
     for (;;) {
       Gemm gemm = scaled(random, random.next(rows));
       if (few_rows) gemm.m = 1 + gemm.m % 8;
-      if (gemm.epilogue.gate == Gate::none && gemm.d.order == Order::row_major &&
-          random.below(4) == 0) {
+      if (!gemm.epilogue.gate && gemm.d.order == Order::row_major && random.below(4) == 0) {
         gemm = gemm.grouped(3, random.below(2) == 0 ? Grouping::rows : Grouping::masked);
-        for (Matrix* matrix : {&gemm.a, &gemm.c, &gemm.d}) matrix->batch_stride = 0;
+        gemm.a.batch_stride = gemm.c.batch_stride = gemm.d.batch_stride = 0;
       }
       if (validate(gemm)) return gemm;
     }

@@ -121,7 +121,7 @@ constexpr Mistake kProblemMistakes[] = {
     {"an order of other scales", "scale_order_a",
      [](Arguments& x) {
        x.desc.scale_order_a = KILN_SCALE_ORDER_BLOCKS;
-       return x.gemm.scale_a != Scale::line_128;
+       return x.gemm.a.q.scale != Scale::line_128;
      }},
     {"numerics -1", "numerics", wrong_enum<&kiln_gemm_desc::numerics, -1>},
     {"numerics 3", "numerics", wrong_enum<&kiln_gemm_desc::numerics, 3>},
@@ -148,7 +148,8 @@ constexpr Mistake kProblemMistakes[] = {
     {"rows of A without a list", "rows_of_a",
      [](Arguments& x) {
        x.desc.rows_of_a = 1;
-       return x.gemm.gather == Gather::none;
+       const auto* const rows = std::get_if<GroupsOfRows>(&x.gemm.groups);
+       return rows == nullptr || !rows->gather;
      }},
     {"fewer than no rows of D", "rows_of_d",
      [](Arguments& x) {
@@ -158,12 +159,12 @@ constexpr Mistake kProblemMistakes[] = {
     {"a scatter without groups", "scatter",
      [](Arguments& x) {
        x.desc.scatter = KILN_SCATTER_ROWS;
-       return x.gemm.grouping != Grouping::rows;
+       return x.gemm.grouping() != Grouping::rows;
      }},
     {"the largest magnitude of integers", "amax_d",
      [](Arguments& x) {
        x.desc.amax_d = 1;
-       return !is_floating(x.gemm.d.dtype) && x.gemm.scale_d == Scale::none;
+       return !is_floating(x.gemm.d.dtype) && x.gemm.d.q.scale == Scale::none;
      }},
     {"packed B of groups", "b_packed",
      [](Arguments& x) {
@@ -178,8 +179,8 @@ constexpr Mistake kProblemMistakes[] = {
     {"zero points of a type that has none", "zero",
      [](Arguments& x) {
        x.desc.zero = KILN_ZERO_INTEGER;
-       return !has_weights(x.gemm) && x.gemm.scale_a == Scale::none &&
-              x.gemm.scale_b == Scale::none;
+       return !has_weights(x.gemm) && x.gemm.a.q.scale == Scale::none &&
+              x.gemm.b.q.scale == Scale::none;
      }},
     {"scales of a type that has none", "scale_a",
      [](Arguments& x) {
@@ -194,14 +195,14 @@ constexpr Mistake kProblemMistakes[] = {
     {"zero points of A without scales", "zero_a",
      [](Arguments& x) {
        x.desc.zero_a = KILN_SCALE_LINE;
-       return x.gemm.scale_a == Scale::none;
+       return x.gemm.a.q.scale == Scale::none;
      }},
     {"zero_a -1", "zero_a", wrong_enum<&kiln_gemm_desc::zero_a, -1>},
     {"zero_a 8", "zero_a", wrong_enum<&kiln_gemm_desc::zero_a, 8>},
     {"blocks along k of one operand", "scale_a",
      [](Arguments& x) {
        x.desc.scale_a = KILN_SCALE_LINE_128;
-       return small_float(x.gemm.a.dtype) && x.gemm.scale_b == Scale::none &&
+       return small_float(x.gemm.a.dtype) && x.gemm.b.q.scale == Scale::none &&
               !needs_mx(*type_row(x.gemm.a.dtype, x.gemm.b.dtype));
      }},
     {"a pair of types without kernels", "a.dtype",
@@ -257,7 +258,7 @@ constexpr Mistake kProblemMistakes[] = {
     {"packed B with scales", "b_packed",
      [](Arguments& x) {
        x.desc.b_packed = 1;
-       return x.gemm.scale_a != Scale::none && x.gemm.accumulator != s32 &&
+       return x.gemm.a.q.scale != Scale::none && x.gemm.accumulator != s32 &&
               x.gemm.d.order == Order::row_major;
      }},
     {"packed B of weights", "b_packed",

@@ -19,7 +19,7 @@ void change(Gemm& gemm, F&& by) {
 }
 
 void make_tight(Gemm& g) {
-  for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) m->ld = m->batch_stride = 0;
+  for (Matrix* m : g.matrices()) m->ld = m->batch_stride = 0;
 }
 
 std::int64_t rounded_up(std::int64_t size, std::int64_t to) {
@@ -52,16 +52,16 @@ void draw_other_types(Random& random, Gemm& g) {
   use_types(row, g);
   g.b_packed = false;
   if (needs_mx(row)) {
-    g.scale_a = g.scale_b = Scale::mx_32;
+    g.a.q.scale = g.b.q.scale = Scale::mx_32;
     return fit_blocks(g);
   }
   if (are_weights(row.a, row.b)) {
-    g.scale_b = any_of(random, kGroups);
-    g.scale_type = any_of(random, kScaleTypes);
-    g.zero = static_cast<Zero>(random.below(3));
-    if (!code_format(row.b)->has_zero_points()) g.zero = Zero::none;
-    if (!is_mx_element(row.b) && g.scale_b == Scale::mx_32) g.scale_b = Scale::line_32;
-    if (g.scale_b == Scale::mx_32) g.scale_type = fp32;
+    g.b.q.scale = any_of(random, kGroups);
+    g.b.q.type = any_of(random, kScaleTypes);
+    g.b.q.zero = static_cast<Zero>(random.below(3));
+    if (!code_format(row.b)->has_zero_points()) g.b.q.zero = Zero::none;
+    if (!is_mx_element(row.b) && g.b.q.scale == Scale::mx_32) g.b.q.scale = Scale::line_32;
+    if (g.b.q.scale == Scale::mx_32) g.b.q.type = fp32;
     if (random.below(2) == 0) g.numerics = Numerics::fast;
     g.c.order = g.d.order = Order::row_major;
     g.k = rounded_up(g.k, std::max(2, whole_blocks(g)));
@@ -70,29 +70,30 @@ void draw_other_types(Random& random, Gemm& g) {
   }
   if (row.accumulator == s32) {
     constexpr Scale kKinds[] = {Scale::none, Scale::line, Scale::tensor};
+    constexpr Zero kZeros[] = {Zero::none, Zero::line, Zero::tensor};
     constexpr DType kOutputs[] = {fp32, bf16, fp16};
     g.c.dtype = g.d.dtype = any_of(random, kOutputs);
-    g.scale_a = any_of(random, kKinds);
-    g.scale_b = any_of(random, kKinds);
-    if (g.scale_a != Scale::none && g.d.order == Order::row_major)
-      g.zero_a = any_of(random, kKinds);
+    g.a.q.scale = any_of(random, kKinds);
+    g.b.q.scale = any_of(random, kKinds);
+    if (g.a.q.scale != Scale::none && g.d.order == Order::row_major)
+      g.a.q.zero = any_of(random, kZeros);
     return;
   }
   if (!is_floating(row.a) || bits_of(row.a) > 8) return;
   switch (random.below(5)) {
     case 0:
-      g.scale_a = Scale::line;
+      g.a.q.scale = Scale::line;
       break;
     case 1:
-      g.scale_a = g.scale_b = Scale::line;
+      g.a.q.scale = g.b.q.scale = Scale::line;
       break;
     case 2:
-      g.scale_a = Scale::line_128;
-      g.scale_b = Scale::square_128;
+      g.a.q.scale = Scale::line_128;
+      g.b.q.scale = Scale::square_128;
       break;
     case 3:
       if (is_mx_element(row.a) && is_mx_element(row.b)) {
-        g.scale_a = g.scale_b = Scale::mx_32;
+        g.a.q.scale = g.b.q.scale = Scale::mx_32;
         fit_blocks(g);
       }
       break;
@@ -150,7 +151,7 @@ Gemm draw_problem(Random& random, std::int64_t largest) {
   if (one_in(random, 5)) change(gemm, [&](Gemm& g) { draw_other_types(random, g); });
   change(gemm, [&](Gemm& g) { draw_strides(random, g); });
   if (one_in(random, 6)) change(gemm, [&](Gemm& g) { draw_groups(random, g); });
-  if (gemm.grouping == Grouping::rows) change(gemm, [&](Gemm& g) { draw_indices(random, g); });
+  if (gemm.grouping() == Grouping::rows) change(gemm, [&](Gemm& g) { draw_indices(random, g); });
   if (one_in(random, 4)) change(gemm, [&](Gemm& g) { g.alignment = 1 << random.below(7); });
   if (one_in(random, 6)) change(gemm, [](Gemm& g) { g.b_packed = true; });
   return gemm;

@@ -294,8 +294,9 @@ class Problems {
         break;
     }
     // It sets b_packed itself, which some mistakes are about.
-    if (x.desc.b_packed != 0 || x.gemm.scale_a != Scale::none || x.gemm.scale_b != Scale::none ||
-        x.gemm.d.order == Order::column_major || x.gemm.grouping != Grouping::none || gated(x.gemm))
+    if (x.desc.b_packed != 0 || x.gemm.a.q.scale != Scale::none ||
+        x.gemm.b.q.scale != Scale::none || x.gemm.d.order == Order::column_major ||
+        x.gemm.grouping() != Grouping::none || gated(x.gemm))
       return kiln_gemm(faces_.of_c(), &x.desc, &x.operands);
     return kiln_pack_b(faces_.of_c(), &x.desc, x.operands.b, 0, &packed);
   }

@@ -70,9 +70,10 @@ class RandomGpuGemm {
   /// Of integers, where D can have what they give.
   void add_scales(Gemm& g) {
     static constexpr Scale kKinds[] = {Scale::none, Scale::line, Scale::tensor};
+    static constexpr Zero kZeros[] = {Zero::none, Zero::line, Zero::tensor};
     const Gemm scaled = g.scaled(kKinds[below(3)], kKinds[below(3)]);
     if (validate(scaled)) g = scaled;
-    const Gemm zeros = g.with_zero_points_of_a(kKinds[below(3)]);
+    const Gemm zeros = g.with_zero_points_of_a(kZeros[below(3)]);
     if (validate(zeros)) g = zeros;
   }
 

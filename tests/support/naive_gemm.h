@@ -51,8 +51,6 @@ Real naive_activation(Activation f, Real x) {
 template <typename Real>
 Real naive_gate(Gate f, Real x) {
   switch (f) {
-    case Gate::none:
-      return 1;
     case Gate::relu:
       return naive_activation(Activation::relu, x);
     case Gate::gelu_tanh:
@@ -98,10 +96,10 @@ void naive_gemm_as(const Gemm& g, const Operands& in, const Faults& faults) {
           if (faults.activation_before_bias) v = naive_activation(g.epilogue.activation, v);
           return v + bias;
         };
-        const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+        const bool stacked = !g.epilogue.gate || g.epilogue.gate->order == GateOrder::stacked;
         Real v = column(stacked ? j : 2 * j);
-        if (g.epilogue.gate != Gate::none)
-          v = naive_gate(g.epilogue.gate, v) * column(stacked ? g.n + j : 2 * j + 1);
+        if (g.epilogue.gate.has_value())
+          v = naive_gate(g.epilogue.gate->function, v) * column(stacked ? g.n + j : 2 * j + 1);
         if (!faults.activation_before_bias && g.epilogue.activation != Activation::none)
           v = naive_activation(g.epilogue.activation, v);
         if (!faults.residual_before_activation && g.epilogue.residual) v += residual;
@@ -121,7 +119,7 @@ inline void naive_gemm(const Gemm& g, const Operands& in, const Faults& faults =
   // fp32 would not hold every integer sum that is only stored.
   const bool floats = in.alpha != 1.0 || in.beta != 0.0 || g.epilogue.bias != Bias::none ||
                       g.epilogue.residual || g.epilogue.activation != Activation::none ||
-                      g.epilogue.gate != Gate::none;
+                      g.epilogue.gate.has_value();
   // Integers that whole factors make of integers are exact in double.
   const bool whole = g.d.dtype == DType::s32 && g.epilogue.bias == Bias::none &&
                      g.epilogue.activation <= Activation::relu &&

@@ -79,15 +79,16 @@ class RandomGemm {
   /// Of integers, where D can have what they give.
   void add_scales(Gemm& g) {
     static constexpr Scale kKinds[] = {Scale::none, Scale::line, Scale::tensor};
+    static constexpr Zero kZeros[] = {Zero::none, Zero::line, Zero::tensor};
     const Gemm scaled = g.scaled(kKinds[below(3)], kKinds[below(3)]);
     if (validate(scaled)) g = scaled;
-    const Gemm zeros = g.with_zero_points_of_a(kKinds[below(3)]);
+    const Gemm zeros = g.with_zero_points_of_a(kZeros[below(3)]);
     if (validate(zeros)) g = zeros;
   }
 
   /// Leading dimensions and strides beyond the tight ones.
   void loosen(Gemm& g) {
-    for (Matrix* matrix : {&g.a, &g.b, &g.c, &g.d}) {
+    for (Matrix* matrix : g.matrices()) {
       const Operand which = matrix == &g.a   ? Operand::a
                             : matrix == &g.b ? Operand::b
                             : matrix == &g.c ? Operand::c

@@ -24,7 +24,7 @@ using Run = std::function<Status(const Operands&)>;
 /// The problem with another m, tight.
 inline Gemm with_rows(Gemm gemm, std::int64_t m) {
   gemm.m = m;
-  for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d}) matrix->ld = matrix->batch_stride = 0;
+  for (Matrix* matrix : gemm.matrices()) matrix->ld = matrix->batch_stride = 0;
   return gemm;
 }
 
@@ -66,8 +66,8 @@ class Rows {
       operands.column_sums_b = aligned(Operand::column_sums_b);
     if (!present(gemm_, Operand::bias)) operands.bias = nullptr;
     if (!present(gemm_, Operand::residual)) operands.residual = nullptr;
-    if (gemm_.scale_a == Scale::none) operands.scale_a = nullptr;
-    if (gemm_.scale_b == Scale::none) operands.scale_b = nullptr;
+    if (gemm_.a.q.scale == Scale::none) operands.scale_a = nullptr;
+    if (gemm_.b.q.scale == Scale::none) operands.scale_b = nullptr;
     return kernel(operands);
   }
 

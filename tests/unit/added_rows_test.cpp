@@ -39,7 +39,7 @@ TEST(AddedRows, AreWrittenAndReadAsText) {
         std::string("bf16 N T 4096 7168 2048 groups=8 grouped=rows rows_of_d=512 scatter=") + how;
     const Gemm gemm = parse_gemm(line).value();
     EXPECT_EQ(text(gemm), line);
-    EXPECT_EQ(name(gemm.scatter), how);
+    EXPECT_EQ(name(scattered_rows(gemm)->how), how);
   }
   const auto wrong = parse_gemm("bf16 N T 3 5 7 groups=2 grouped=rows scatter=sum");
   ASSERT_FALSE(wrong);
@@ -58,8 +58,6 @@ TEST(AddedRows, RefuseWhatTheyDoNotKnow) {
               HasSubstr("scatter = weighted: d.dtype = s32: must be a floating type"));
   EXPECT_THAT(refusal(rows(0, 6, 8).scattered(9, Scatter::add)),
               HasSubstr("scatter = add: m = 0: must be 1 to 2147483647"));
-  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).scattered(2, Scatter::add)),
-              HasSubstr("scatter = add: grouping = none: must be rows"));
   EXPECT_THAT(refusal(rows(40, 6, 8, bf16).quantised(s8, Scale::line).scattered(9, Scatter::add)),
               HasSubstr("scatter = add: scale_d = line"));
 }
@@ -74,9 +72,9 @@ TEST(AddedRows, HaveACOfTheirOwnAndWeights) {
   EXPECT_EQ(in_order(g).d.dtype, fp32);
   EXPECT_EQ(in_order(rows(4, 6, 8, fp64).scattered(9, Scatter::add)).d.dtype, fp64);
   const Problem product = product_to_add(Problem::of(g.gathered(50)).value());
-  EXPECT_EQ(product.gemm.gather, Gather::rows);
+  EXPECT_TRUE(gathers(product.gemm));
   EXPECT_EQ(product.gemm.d.ld, 6);
-  EXPECT_EQ(product.gemm.scatter, Scatter::none);
+  EXPECT_EQ(scattered_rows(product.gemm), nullptr);
 }
 
 TEST(AddedRows, RowsOfGroupsAreThoseBeforeTheLargestEnd) {
@@ -195,7 +193,7 @@ TEST(AddedRows, FollowAnyLaunchOfTheProduct) {
       parse_gemm("bf16 N T 300 2000 64 groups=4 grouped=rows rows_of_d=70 align=16 scatter=add")
           .value();
   Gemm plain = gemm.output(fp32);
-  plain.scatter = Scatter::none, plain.rows_of_d = 0;
+  std::get<GroupsOfRows>(plain.groups).scatter.reset();
   const DeviceCaps device = caps_named("sm_90a").value();
   const auto space = space_for(Problem::of(gemm).value(), device);
   ASSERT_TRUE(space);

@@ -157,9 +157,9 @@ std::vector<Gemm> problems() {
       if (turn % 5 == 0) g = g.batched(2);
       if (turn % 7 == 0) g = g.with_gate(Gate::silu);
       if (turn % 2 == 0) g = g.grouped(3, static_cast<Grouping>(1 + turn / 2 % 3));
-      if (g.grouping == Grouping::rows && turn % 3 != 0 && g.scale_d == Scale::none)
+      if (g.grouping() == Grouping::rows && turn % 3 != 0 && g.d.q.scale == Scale::none)
         g = g.gathered(5).scattered(11);
-      if (turn % 11 == 0 && g.scale_d == Scale::none) g = g.with_activation(Activation::gelu_erf);
+      if (turn % 11 == 0 && g.d.q.scale == Scale::none) g = g.with_activation(Activation::gelu_erf);
       if (const Gemm with = g.with_amax_d(); validate(with)) out.push_back(with);
     }
   return out;

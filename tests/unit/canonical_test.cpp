@@ -125,7 +125,7 @@ TEST(Problem, IsAValidProblemThatStaysAsItIs) {
 
 TEST(Problem, NothingIsLeftToDerive) {
   const Problem empty = Problem::of(Gemm::row_major(0, 4, 0)).value();
-  for (const Matrix* m : {&empty.gemm.a, &empty.gemm.b, &empty.gemm.c, &empty.gemm.d}) {
+  for (const Matrix* m : empty.gemm.matrices()) {
     EXPECT_GE(m->ld, 1);
     EXPECT_GE(m->batch_stride, 1);
   }

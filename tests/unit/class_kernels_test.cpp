@@ -180,7 +180,7 @@ TEST_F(ClassKernels, MultiplyRandomProblemsOfTheirKinds) {
     int swapped = 0, threads = 0;
     for (int checked = 0; checked < 40;) {
       const Gemm gemm = random.next();
-      if (gemm.epilogue.gate != Gate::none) continue;  // they compute none
+      if (gemm.epilogue.gate.has_value()) continue;  // they compute none
       if (!kinds.contains(class_text(class_problem(gemm)))) continue;
       EXPECT_NE(made_for(engine, gemm, 0), "") << cpu << ": " << text(gemm);
       const Verdict verdict = check(engine, gemm);

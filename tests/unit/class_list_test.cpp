@@ -87,8 +87,8 @@ TEST(ClassList, HasAKernelForEveryProblemOnEveryCpu) {
   for (int i = 0; i < 1000 || (i < 40000 && kinds.size() < all_kinds); ++i) {
     Gemm gemm = random.next();
     // Kernels of classes compute neither gates nor scales.
-    if (gemm.epilogue.gate != Gate::none || gemm.scale_a != Scale::none ||
-        gemm.scale_b != Scale::none)
+    if (gemm.epilogue.gate.has_value() || gemm.a.q.scale != Scale::none ||
+        gemm.b.q.scale != Scale::none)
       continue;
     if (gemm.d.order == Order::row_major && random.one_in(4)) gemm = gemm.with_packed_b();
     if (!validate(gemm)) continue;

@@ -64,15 +64,9 @@ void to_version12(const std::filesystem::path& file) {
       set.exec();
     }
   }
-  db.exec(
-      "PRAGMA journal_mode = DELETE; ALTER TABLE problem DROP COLUMN scale_d; "
-      "ALTER TABLE problem DROP COLUMN zero_a; "
-      "ALTER TABLE problem DROP COLUMN gather; ALTER TABLE problem DROP COLUMN scatter; "
-      "ALTER TABLE problem DROP COLUMN rows_of_a; ALTER TABLE problem DROP COLUMN rows_of_d; "
-      "ALTER TABLE problem DROP COLUMN amax_d; "
-      "ALTER TABLE problem DROP COLUMN scale_order_a; "
-      "ALTER TABLE problem DROP COLUMN scale_order_b; "
-      "DROP TABLE limits; PRAGMA user_version = 12");
+  for (const GemmField& field : kGemmFields)
+    if (field.since > 12) db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", field.name));
+  db.exec("PRAGMA journal_mode = DELETE; DROP TABLE limits; PRAGMA user_version = 12");
 }
 
 std::int64_t number(const std::filesystem::path& file, const char* query) {

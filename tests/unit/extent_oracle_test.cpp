@@ -39,13 +39,21 @@ class Oracle {
  public:
   explicit Oracle(const Gemm& gemm) : g_(gemm) {}
 
-  bool gated() const { return g_.epilogue.gate != Gate::none; }
+  bool gated() const { return g_.epilogue.gate.has_value(); }
+  std::optional<Gathered> gather() const {
+    const auto* const rows = std::get_if<GroupsOfRows>(&g_.groups);
+    return rows != nullptr ? rows->gather : std::nullopt;
+  }
+  std::optional<Scattered> scatter() const {
+    const auto* const rows = std::get_if<GroupsOfRows>(&g_.groups);
+    return rows != nullptr ? rows->scatter : std::nullopt;
+  }
   std::int64_t columns_of_b() const { return gated() ? 2 * g_.n : g_.n; }
   std::int64_t all_rows_of_a() const {
-    return g_.gather == Gather::rows && g_.rows_of_a > 0 ? g_.rows_of_a : g_.m;
+    return gather() && gather()->rows > 0 ? gather()->rows : g_.m;
   }
   std::int64_t all_rows_of_d() const {
-    return g_.scatter != Scatter::none && g_.rows_of_d > 0 ? g_.rows_of_d : g_.m;
+    return scatter() && scatter()->rows > 0 ? scatter()->rows : g_.m;
   }
 
   /// "Elements between rows (row-major) or columns; 0 = tight", "between batches; 0 = tight (ld *
@@ -78,22 +86,24 @@ class Oracle {
   std::int64_t bias(const Product& p, std::int64_t row, std::int64_t column) const {
     if (g_.epilogue.bias == Bias::per_row)
       return (own_rows() ? p.number * g_.m : 0) + p.first_row + row;
-    return (g_.grouping == Grouping::none ? 0 : p.number * columns_of_b()) + column;
+    return (g_.grouping() == Grouping::none ? 0 : p.number * columns_of_b()) + column;
   }
 
   /// Scales of A for element (row, k); zero points of A lie as their own kind says.
+  /// "an s32 for each row", "an s32 for all of it": as scales of these kinds.
+  Scale zero_of_a() const { return g_.a.q.zero == Zero::line ? Scale::line : Scale::tensor; }
   std::int64_t of_a(Scale kind, const Product& p, std::int64_t row, std::int64_t k) const {
-    return scale(kind, g_.scale_order_a, shares_a(), p.number, all_rows_of_a(), p.first_row + row,
-                 g_.k, p.first_k + k);
+    return scale(kind, g_.a.q.order, shares_a(), p.number, all_rows_of_a(), p.first_row + row, g_.k,
+                 p.first_k + k);
   }
   std::int64_t of_b(const Product& p, std::int64_t column, std::int64_t k) const {
-    return scale(g_.scale_b, g_.scale_order_b, false, p.number, columns_of_b(), column, g_.k,
+    return scale(g_.b.q.scale, g_.b.q.order, false, p.number, columns_of_b(), column, g_.k,
                  p.first_k + k);
   }
   /// "Of D it is a row, and n stands for k": no group of k divides n.
   std::int64_t of_d(const Product& p, std::int64_t row, std::int64_t column) const {
     const bool shared = by_rows();
-    switch (g_.scale_d) {
+    switch (g_.d.q.scale) {
       case Scale::tensor:
         return shared ? 0 : p.number;
       case Scale::line:
@@ -109,12 +119,12 @@ class Oracle {
   }
 
  private:
-  bool by_k() const { return g_.grouping == Grouping::k; }
-  bool by_rows() const { return g_.grouping == Grouping::rows; }
+  bool by_k() const { return g_.grouping() == Grouping::k; }
+  bool by_rows() const { return g_.grouping() == Grouping::rows; }
   /// Rows of all groups are those of one A, or their k is that of one A.
   bool shares_a() const { return by_rows() || by_k(); }
   /// Groups whose rows are not those of one A and one D.
-  bool own_rows() const { return g_.grouping == Grouping::masked || by_k(); }
+  bool own_rows() const { return g_.grouping() == Grouping::masked || by_k(); }
 
   /// "A tight row-major matrix [lines, blocks along k], or as ScaleOrder says, batch behind batch;
   /// the last block of either side may be short." Groups of k: blocks divide all of k, and lines
@@ -201,8 +211,8 @@ class Drawn {
       g = g.grouped(1 + below(5), one_of(std::array{Grouping::none, Grouping::rows,
                                                     Grouping::masked, Grouping::k}));
     add_scales(g, row);
-    if (g.grouping == Grouping::rows && one_in(3)) g = g.gathered(1 + below(12));
-    if (g.grouping == Grouping::rows && g.scale_d == Scale::none && one_in(2)) {
+    if (g.grouping() == Grouping::rows && one_in(3)) g = g.gathered(1 + below(12));
+    if (g.grouping() == Grouping::rows && g.d.q.scale == Scale::none && one_in(2)) {
       g = g.scattered(1 + below(12), static_cast<Scatter>(1 + below(3)));
       g.epilogue.residual = g.amax_d = false;
     }
@@ -213,35 +223,35 @@ class Drawn {
     constexpr std::array kKinds{Scale::none,       Scale::line,  Scale::line_128,
                                 Scale::square_128, Scale::mx_32, Scale::tensor};
     if (are_weights(row.a, row.b)) {
-      g.scale_b = one_of(std::array{Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
-                                    Scale::square_128, Scale::mx_32});
-      g.zero = static_cast<Zero>(below(3));
+      g.b.q.scale = one_of(std::array{Scale::line, Scale::line_32, Scale::line_64, Scale::line_128,
+                                      Scale::square_128, Scale::mx_32});
+      g.b.q.zero = static_cast<Zero>(below(3));
     } else if (needs_mx(row)) {
-      g.scale_a = g.scale_b = Scale::mx_32;
+      g.a.q.scale = g.b.q.scale = Scale::mx_32;
     } else if (row.accumulator == s32) {
       const std::array of_lines{Scale::none, Scale::line, Scale::tensor};
-      g.scale_a = one_of(of_lines), g.scale_b = one_of(of_lines);
+      g.a.q.scale = one_of(of_lines), g.b.q.scale = one_of(of_lines);
     } else if (bits_of(row.a) == 8) {
-      g.scale_a = one_of(kKinds);
-      g.scale_b = one_in(2) ? g.scale_a : one_of(kKinds);
-      if (one_in(2)) g.scale_order_a = static_cast<ScaleOrder>(below(3));
-      if (one_in(2)) g.scale_order_b = static_cast<ScaleOrder>(below(3));
+      g.a.q.scale = one_of(kKinds);
+      g.b.q.scale = one_in(2) ? g.a.q.scale : one_of(kKinds);
+      if (one_in(2)) g.a.q.order = static_cast<ScaleOrder>(below(3));
+      if (one_in(2)) g.b.q.order = static_cast<ScaleOrder>(below(3));
       for (const Operand which : {Operand::a, Operand::b}) {
         const bool a = which == Operand::a;
-        if ((a ? g.scale_a : g.scale_b) != Scale::line_128)
-          (a ? g.scale_order_a : g.scale_order_b) = ScaleOrder::lines;
+        if ((a ? g.a.q.scale : g.b.q.scale) != Scale::line_128)
+          (a ? g.a.q.order : g.b.q.order) = ScaleOrder::lines;
       }
     }
     if (one_in(2)) {
-      g.scale_d = one_of(std::array{Scale::tensor, Scale::line, Scale::line_128});
+      g.d.q.scale = one_of(std::array{Scale::tensor, Scale::line, Scale::line_128});
       g.c.dtype = g.d.dtype = one_in(2) ? s8 : fp8_e4m3;
       g.epilogue.residual = false;
-    } else if (g.accumulator == s32 && g.scale_a != Scale::none) {
+    } else if (g.accumulator == s32 && g.a.q.scale != Scale::none) {
       g.c.dtype = g.d.dtype = fp32;
     }
-    if (g.accumulator == s32 && g.scale_a != Scale::none && one_in(2))
-      g.zero_a = one_in(2) ? Scale::line : Scale::tensor;
-    if (g.scale_d == Scale::none || g.scale_d == Scale::tensor) g.amax_d = one_in(6);
+    if (g.accumulator == s32 && g.a.q.scale != Scale::none && one_in(2))
+      g.a.q.zero = one_in(2) ? Zero::line : Zero::tensor;
+    if (g.d.q.scale == Scale::none || g.d.q.scale == Scale::tensor) g.amax_d = one_in(6);
   }
 
   Order order(std::int64_t n) { return one_in(n) ? Order::column_major : Order::row_major; }
@@ -250,11 +260,12 @@ class Drawn {
   void loosen(Gemm& g) {
     const std::int64_t whole =
         std::max(elements_of_whole_bytes(g.a.dtype), elements_of_whole_bytes(g.b.dtype));
-    const std::int64_t most = std::max({g.m, 2 * g.n, g.k, g.rows_of_a, g.rows_of_d});
-    for (Matrix* const x : {&g.a, &g.b, &g.c, &g.d})
+    const std::int64_t most =
+        std::max({g.m, 2 * g.n, g.k, Oracle(g).all_rows_of_a(), Oracle(g).all_rows_of_d()});
+    for (Matrix* const x : g.matrices())
       if (one_in(2)) x->ld = rounded_up(most + below(5), whole);
-    if (g.grouping == Grouping::rows) return;
-    for (Matrix* const x : {&g.a, &g.b, &g.c, &g.d})
+    if (g.grouping() == Grouping::rows) return;
+    for (Matrix* const x : g.matrices())
       if (one_in(4)) x->batch_stride = rounded_up((most + 8) * (most + 8), whole);
   }
 
@@ -265,7 +276,7 @@ class Drawn {
 std::vector<Product> products_of(const Gemm& g, Drawn& drawn) {
   std::vector<Product> all;
   std::int64_t first = 0;
-  const bool rows = g.grouping == Grouping::rows, k = g.grouping == Grouping::k;
+  const bool rows = g.grouping() == Grouping::rows, k = g.grouping() == Grouping::k;
   for (std::int64_t number = 0; number < g.batch; ++number) {
     Product p{.number = number, .rows = g.m, .depth = g.k};
     if (rows || k) {
@@ -303,21 +314,21 @@ void for_elements(std::int64_t rows, std::int64_t columns, F&& f) {
 /// The library's place of a group, or of a batch.
 std::int64_t begins(const Gemm& g, Operand which, const Product& p) {
   if (!grouped(g)) return p.number * batch_stride(g, which);
-  const bool k = g.grouping == Grouping::k;
+  const bool k = g.grouping() == Grouping::k;
   return to_group(g, which, p.number, {k ? p.first_k : p.first_row, k ? p.depth : p.rows});
 }
 
 /// The product of one group alone, as the library sees it.
 Gemm own(const Gemm& g, const Product& p) {
   if (!grouped(g)) return g.batched(1);
-  return alone(g, g.grouping == Grouping::k ? p.depth : p.rows);
+  return alone(g, g.grouping() == Grouping::k ? p.depth : p.rows);
 }
 
 class Compared {
  public:
   Compared(const Gemm& g, const Product& p)
       : g_(g), p_(p), oracle_(g), own_(grouped(g) ? own(g, p) : g) {
-    const bool k = g.grouping == Grouping::k;
+    const bool k = g.grouping() == Grouping::k;
     part_ =
         grouped(g) ? part_of_k(g, {k ? p.first_k : p.first_row, k ? p.depth : p.rows}) : PartOfK{};
   }
@@ -363,21 +374,22 @@ class Compared {
     matrix(Operand::b, p_.depth, columns, [&](auto k, auto j) { return oracle_.b(p_, k, j); });
     if (present(g_, Operand::bias))
       matrix(Operand::bias, rows, columns, [&](auto i, auto j) { return oracle_.bias(p_, i, j); });
-    if (g_.scale_a != Scale::none && g_.gather == Gather::none)
-      scales(Operand::a, rows, [&](auto i, auto k) { return oracle_.of_a(g_.scale_a, p_, i, k); });
-    if (g_.scale_b != Scale::none)
+    if (g_.a.q.scale != Scale::none && !gathers(g_))
+      scales(Operand::a, rows,
+             [&](auto i, auto k) { return oracle_.of_a(g_.a.q.scale, p_, i, k); });
+    if (g_.b.q.scale != Scale::none)
       scales(Operand::b, columns, [&](auto j, auto k) { return oracle_.of_b(p_, j, k); });
-    if (g_.scale_d != Scale::none) {
+    if (g_.d.q.scale != Scale::none) {
       const std::int64_t first = begins(g_, Operand::scale_d, p_);
       for_elements(rows, g_.n, [&](std::int64_t i, std::int64_t j) {
         ASSERT_EQ(first + place_of_scale(own_, 0, i, j), oracle_.of_d(p_, i, j))
             << what(Operand::scale_d, i, j);
       });
     }
-    if (g_.zero_a != Scale::none) {
+    if (g_.a.q.zero != Zero::none) {
       for (std::int64_t i = 0; i < rows; ++i)
-        ASSERT_EQ(begins(g_, Operand::zero_a, p_) + (g_.zero_a == Scale::line ? i : 0),
-                  oracle_.of_a(g_.zero_a, p_, i, 0))
+        ASSERT_EQ(begins(g_, Operand::zero_a, p_) + (g_.a.q.zero == Zero::line ? i : 0),
+                  oracle_.of_a(oracle_.zero_of_a(), p_, i, 0))
             << what(Operand::zero_a, i, 0);
     }
   }
@@ -405,47 +417,50 @@ class Reach {
   void add(const Product& p) {
     // An index may name any row of an A or a D that is read or written by one.
     Product a = p, d = p;
-    if (g_.gather != Gather::none) a.first_row = 0, a.rows = oracle_.all_rows_of_a();
-    if (g_.scatter != Scatter::none) d.first_row = 0, d.rows = oracle_.all_rows_of_d();
+    if (oracle_.gather()) a.first_row = 0, a.rows = oracle_.all_rows_of_a();
+    if (oracle_.scatter()) d.first_row = 0, d.rows = oracle_.all_rows_of_d();
     const std::int64_t columns = oracle_.columns_of_b();
     for_elements(a.rows, a.depth, [&](auto i, auto k) {
       of(Operand::a).add(oracle_.a(a, i, k));
-      if (g_.scale_a != Scale::none) of(Operand::scale_a).add(oracle_.of_a(g_.scale_a, a, i, k));
+      if (g_.a.q.scale != Scale::none)
+        of(Operand::scale_a).add(oracle_.of_a(g_.a.q.scale, a, i, k));
     });
     for_elements(columns, p.depth, [&](auto j, auto k) {
       of(Operand::b).add(oracle_.b(p, k, j));
-      if (g_.scale_b != Scale::none) of(Operand::scale_b).add(oracle_.of_b(p, j, k));
-      if (g_.zero != Zero::none) of(Operand::zero_b).add(oracle_.of_b(p, j, k));
+      if (g_.b.q.scale != Scale::none) of(Operand::scale_b).add(oracle_.of_b(p, j, k));
+      if (g_.b.q.zero != Zero::none) of(Operand::zero_b).add(oracle_.of_b(p, j, k));
     });
     for_elements(d.rows, g_.n, [&](auto i, auto j) {
       of(Operand::d).add(oracle_.like_d(g_.d, d, i, j));
       if (has_c()) of(Operand::c).add(oracle_.like_d(g_.c, d, i, j));
       if (g_.epilogue.residual) of(Operand::residual).add(oracle_.like_d(g_.d, d, i, j));
-      if (g_.scale_d != Scale::none) of(Operand::scale_d).add(oracle_.of_d(d, i, j));
+      if (g_.d.q.scale != Scale::none) of(Operand::scale_d).add(oracle_.of_d(d, i, j));
     });
     // A group without rows has values of a bias per column, but none per row.
     const bool per_column = g_.epilogue.bias == Bias::per_column;
     for_elements(per_column ? 1 : p.rows, columns, [&](auto i, auto j) {
       if (g_.epilogue.bias != Bias::none) of(Operand::bias).add(oracle_.bias(p, i, j));
     });
-    if (g_.zero_a == Scale::none) return;
+    if (g_.a.q.zero == Zero::none) return;
     for (std::int64_t i = 0; i < a.rows; ++i)
-      of(Operand::zero_a).add(oracle_.of_a(g_.zero_a, a, i, 0));
+      of(Operand::zero_a).add(oracle_.of_a(oracle_.zero_of_a(), a, i, 0));
     for (std::int64_t j = 0; j < columns; ++j)
       of(Operand::column_sums_b).add(oracle_.column_sum(p, j));
   }
 
   void lists() {
-    if (g_.grouping != Grouping::none) of(Operand::groups).add(g_.batch - 1);
-    if (g_.gather != Gather::none) of(Operand::index_a).add(g_.m - 1);
-    if (g_.scatter != Scatter::none) of(Operand::index_d).add(g_.m - 1);
-    if (g_.scatter == Scatter::weighted) of(Operand::row_weights).add(g_.m - 1);
+    if (g_.grouping() != Grouping::none) of(Operand::groups).add(g_.batch - 1);
+    if (oracle_.gather()) of(Operand::index_a).add(g_.m - 1);
+    if (oracle_.scatter()) of(Operand::index_d).add(g_.m - 1);
+    if (oracle_.scatter() && oracle_.scatter()->how == Scatter::weighted)
+      of(Operand::row_weights).add(g_.m - 1);
     if (g_.amax_d) of(Operand::amax_d).add(0);
   }
 
   /// "There is no C" with a gate, with scales of D and with Scatter::rows.
   bool has_c() const {
-    return !oracle_.gated() && g_.scale_d == Scale::none && g_.scatter != Scatter::rows;
+    return !oracle_.gated() && g_.d.q.scale == Scale::none &&
+           (!oracle_.scatter() || oracle_.scatter()->how != Scatter::rows);
   }
 
   const Gemm& g_;
@@ -482,7 +497,7 @@ TEST(ExtentOracle, AgreesWithTheLibrary) {
         ASSERT_EQ(reach[which], span(g, which)) << name(which) << " of " << text(g);
       if (present(g, which))
         features.insert(std::string(name(which)) + " with groups of " +
-                        std::string(name(g.grouping)));
+                        std::string(name(g.grouping())));
     }
   }
   // Every operand that a kind of groups may have was drawn with it.

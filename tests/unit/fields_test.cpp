@@ -5,48 +5,53 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
 #include <string>
 
 #include "cli/random_gemm.h"
 #include "engine/c_values.h"
 #include "generator/problem/device_caps.h"
 #include "generator/problem/operands.h"
+#include "support/fields.h"
 #include "templates/cpu/common/abi.h"
 #include "templates/cuda/common/abi.h"
 
 namespace kiln::fields_test {
 
-/// Gives `field` the value after the one it has; the first after the last of an enum.
-template <typename T>
-void change(T& field) {
-  if constexpr (std::is_same_v<T, bool>)
-    field = !field;
-  else if constexpr (std::is_enum_v<T>)
-    field = static_cast<T>((static_cast<std::size_t>(field) + 1) % EnumNames<T>::names.size());
-  else
-    field += 1;
-}
-
-/// Calls `f(name, problem)` with copies of `base` that differ from it in one field.
-template <typename F>
-void for_each_changed(const Gemm& base, F f) {
-  for (std::size_t i = 0; i < kGemmFieldCount; ++i) {
-    Gemm changed = base;
-    for_each_gemm_field(changed, [&](std::string_view name, auto& field) {
-      if (name == kGemmFieldNames[i]) change(field);
-    });
-    ASSERT_NE(changed, base) << kGemmFieldNames[i];
-    f(kGemmFieldNames[i], changed);
-  }
-}
-
 /// By field, whether it differs.
 std::array<bool, kGemmFieldCount> differing(const Gemm& x, const Gemm& y) {
-  const auto of_x = gemm_fields(x), of_y = gemm_fields(y);
-  return [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-    return std::array{std::get<kIndex>(of_x) != std::get<kIndex>(of_y)...};
-  }
-  (std::make_index_sequence<kGemmFieldCount>{});
+  std::array<bool, kGemmFieldCount> differs{};
+  for (std::size_t i = 0; i < kGemmFieldCount; ++i)
+    differs[i] = kGemmFields[i].get(x) != kGemmFields[i].get(y);
+  return differs;
+}
+
+TEST(Fields, AProblemIsItsValues) {
+  for (const Gemm& base : test::bases_of_fields())
+    for (const GemmField& field : kGemmFields)
+      if (const auto changed = test::with_next_value(base, field)) {
+        EXPECT_EQ(gemm_of(values_of(*changed)).value(), *changed) << field.name;
+      }
+}
+
+TEST(Fields, WhatAProblemCannotSayIsRefusedByName) {
+  const auto refused = [](std::string_view name, std::int64_t value) {
+    FieldValues values = values_of(Gemm::row_major(3, 5, 7));
+    for (std::size_t i = 0; i < kGemmFieldCount; ++i)
+      if (kGemmFields[i].name == name) values[i] = value;
+    const auto gemm = gemm_of(values);
+    return gemm ? std::string("taken") : gemm.error().message;
+  };
+  EXPECT_EQ(refused("rows_of_a", 4), "rows_of_a = 4: must be 0 without a list of rows");
+  EXPECT_EQ(refused("rows_of_d", 4), "rows_of_d = 4: must be 0 without a list of rows");
+  EXPECT_EQ(refused("gather", 1), "gather = rows: must be none without groups of rows");
+  EXPECT_EQ(refused("scatter", 3), "scatter = weighted: must be none without groups of rows");
+  EXPECT_EQ(refused("expected_rows", -1), "expected_rows = -1: must be 0 without masked groups");
+  EXPECT_EQ(refused("gate_order", 1),
+            "epilogue.gate_order = interleaved: must be stacked without a gate");
+  EXPECT_EQ(refused("zero_a", 2), "zero_a = 1x128: must be none, line or tensor");
+  EXPECT_EQ(refused("zero", 3), "zero = 3: no such kind of zero points");
+  EXPECT_EQ(refused("a_dtype", 99), "a.dtype = 99: no such type");
 }
 
 TEST(Fields, EachChangesTheTextOrIsRefused) {
@@ -58,34 +63,38 @@ TEST(Fields, EachChangesTheTextOrIsRefused) {
       Gemm::row_major(32, 64, 128, fp8_e4m3).scaled(Scale::line_128),
       Gemm::row_major(32, 64, 128, fp8_e4m3),
       Gemm::row_major(32, 64, 128, bf16).with_gate(Gate::silu),
-      Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::masked, 8),
+      Gemm::row_major(32, 64, 128, bf16).grouped(2, MaskedGroups{8}),
       Gemm::row_major(32, 64, 128, bf16).with_weights(s4, Scale::line_64),
       Gemm::row_major(32, 64, 128, bf16).quantised(s8, Scale::tensor),
       Gemm::row_major(32, 64, 128, s8).output(bf16).scaled(Scale::line),
       Gemm::row_major(32, 64, 128, bf16).grouped(2, Grouping::rows).gathered(16).scattered(48)};
   for (const Gemm& base : bases)
-    for_each_changed(base, [&](std::string_view name, const Gemm& changed) {
-      if (!validate(changed)) return;
-      EXPECT_NE(text(changed), text(base)) << name;
-      const auto read = parse_gemm(text(changed));
-      ASSERT_TRUE(read) << name << ": " << read.error().message;
-      EXPECT_EQ(*read, changed) << name;
-    });
+    for (const GemmField& field : kGemmFields) {
+      const auto changed = test::with_next_value(base, field);
+      if (!changed || !validate(*changed)) continue;
+      EXPECT_NE(text(*changed), text(base)) << field.name;
+      const auto read = parse_gemm(text(*changed));
+      ASSERT_TRUE(read) << field.name << ": " << read.error().message;
+      EXPECT_EQ(*read, *changed) << field.name;
+    }
 }
 
 TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
-  const Gemm base = Gemm::row_major(3, 5, 7).batched(2);
-  EXPECT_TRUE(is_plain_product(base));
-  for_each_changed(base, [](std::string_view name, const Gemm& changed) {
-    const bool beyond = name == "bias" || name == "activation" || name == "residual" ||
-                        name == "scale_a" || name == "scale_b" || name == "bias_as_d" ||
-                        name == "gate" || name == "gate_order" || name == "scale_type" ||
-                        name == "zero" || name == "grouping" || name == "expected_rows" ||
-                        name == "scale_d" || name == "zero_a" || name == "gather" ||
-                        name == "scatter" || name == "rows_of_a" || name == "rows_of_d" ||
-                        name == "amax_d" || name.starts_with("scale_order");
-    EXPECT_EQ(is_plain_product(changed), !beyond) << name;
-  });
+  const std::set<std::string_view> plain{"m",           "n",         "k",        "batch",
+                                         "accumulator", "alignment", "b_packed", "numerics"};
+  EXPECT_TRUE(is_plain_product(Gemm::row_major(3, 5, 7).batched(2)));
+  for (const Gemm& base : test::bases_of_fields())
+    for (const GemmField& field : kGemmFields)
+      if (const auto changed = test::with_next_value(base, field)) {
+        const bool matrix = field.name[1] == '_' && field.name != "b_packed";
+        const bool beyond = !plain.contains(field.name) && !matrix;
+        if (field.get(*changed) != 0 && beyond) {
+          EXPECT_FALSE(is_plain_product(*changed)) << field.name;
+        }
+        if (!beyond && base == test::bases_of_fields().front()) {
+          EXPECT_TRUE(is_plain_product(*changed)) << field.name;
+        }
+      }
 }
 
 /// Every field has a value of its own, which is not its default.
@@ -124,10 +133,6 @@ kiln_gemm_desc full_desc() {
           .expected_rows = 3,
           .scale_d = KILN_SCALE_LINE,
           .zero_a = KILN_SCALE_TENSOR,
-          .gather = KILN_GATHER_ROWS,
-          .scatter = KILN_SCATTER_ROWS,
-          .rows_of_a = 5,
-          .rows_of_d = 6,
           .amax_d = 1,
           .scale_order_a = KILN_SCALE_ORDER_BLOCKS,
           .scale_order_b = KILN_SCALE_ORDER_BLOCKS_4};
@@ -135,35 +140,39 @@ kiln_gemm_desc full_desc() {
 
 TEST(Fields, EachIsReadFromTheCStruct) {
   const auto matrix = [](DType dtype, std::int64_t ld) {
-    return Matrix{dtype, Order::column_major, true, ld, ld + 1};
+    return ScaledMatrix{{dtype, Order::column_major, true, ld, ld + 1}, {}};
   };
   Gemm expected;
   expected.m = 11, expected.n = 12, expected.k = 13, expected.batch = 14;
   expected.a = matrix(fp64, 20), expected.b = matrix(fp16, 30);
   expected.c = matrix(bf16, 40), expected.d = matrix(s8, 50);
   expected.accumulator = s32;
-  expected.epilogue = {Bias::per_column, Activation::silu,      true, true,
-                       Gate::silu,       GateOrder::interleaved};
+  expected.epilogue = {Bias::per_column, Activation::silu, true, true,
+                       Gated{Gate::silu, GateOrder::interleaved}};
   expected.alignment = 16;
   expected.b_packed = true;
-  expected.scale_a = Scale::line_128, expected.scale_b = Scale::mx_32;
+  expected.a.q = {Scale::line_128, ScaleOrder::blocks, fp32, Zero::tensor};
+  expected.b.q = {Scale::mx_32, ScaleOrder::blocks_4, fp16, Zero::floating};
+  expected.d.q.scale = Scale::line;
   expected.numerics = Numerics::fast;
-  expected.scale_type = fp16, expected.zero = Zero::floating;
-  expected.grouping = Grouping::masked;
-  expected.expected_rows = 3;
-  expected.scale_d = Scale::line;
-  expected.zero_a = Scale::tensor;
-  expected.gather = Gather::rows, expected.scatter = Scatter::rows;
-  expected.rows_of_a = 5, expected.rows_of_d = 6;
+  expected.groups = MaskedGroups{3};
   expected.amax_d = true;
-  expected.scale_order_a = ScaleOrder::blocks, expected.scale_order_b = ScaleOrder::blocks_4;
   const kiln_gemm_desc desc = full_desc();
   const auto read = gemm_of(&desc);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, expected);
-  // The problem above leaves no field at its default, or it would show nothing.
+  kiln_gemm_desc indexed = desc;
+  indexed.grouping = KILN_GROUPING_ROWS, indexed.expected_rows = 0;
+  indexed.gather = KILN_GATHER_ROWS, indexed.scatter = KILN_SCATTER_ADD;
+  indexed.rows_of_a = 5, indexed.rows_of_d = 6;
+  const auto by_index = gemm_of(&indexed);
+  ASSERT_TRUE(by_index) << by_index.error().message;
+  expected.groups = GroupsOfRows{Gathered{5}, Scattered{Scatter::add, 6}};
+  EXPECT_EQ(*by_index, expected);
+  // The problems above leave no field at its default, or they would show nothing.
   for (std::size_t i = 0; i < kGemmFieldCount; ++i)
-    EXPECT_TRUE(differing(*read, Gemm{})[i]) << kGemmFieldNames[i];
+    EXPECT_TRUE(differing(*read, Gemm{})[i] || differing(*by_index, Gemm{})[i])
+        << kGemmFields[i].name;
 }
 
 TEST(Fields, EachIsDrawnForVerification) {
@@ -177,7 +186,7 @@ TEST(Fields, EachIsDrawnForVerification) {
     }
   }
   for (std::size_t f = 0; f < kGemmFieldCount; ++f) {
-    const std::string_view name = kGemmFieldNames[f];
+    const std::string_view name = kGemmFields[f].name;
     const bool refused = name == "c_transposed" || name == "d_transposed";
     EXPECT_EQ(drawn[f], !refused) << name;
   }

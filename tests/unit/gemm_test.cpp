@@ -326,7 +326,7 @@ TEST(GemmText, RandomProblemsSurviveTheRoundTrip) {
     g = g.output(kDTypes[static_cast<std::size_t>(upto(11))].type).batched(1 + upto(2));
     if (upto(1)) g = g.transpose_a();
     if (upto(1)) g = g.transpose_b();
-    for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {
+    for (Matrix* m : g.matrices()) {
       if (upto(3) == 0) m->ld = upto(80);
       if (upto(3) == 0) m->batch_stride = upto(9000);
     }

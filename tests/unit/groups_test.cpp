@@ -38,7 +38,7 @@ std::string refusal(const Gemm& gemm) {
 
 TEST(Groups, AreWrittenAndReadAsText) {
   const Gemm g = parse_gemm("bf16 N T 4096 7168 2048 groups=8 grouped=rows").value();
-  EXPECT_EQ(g.grouping, Grouping::rows);
+  EXPECT_EQ(g.grouping(), Grouping::rows);
   EXPECT_EQ(g.batch, 8);
   EXPECT_EQ(text(g), "bf16 N T 4096 7168 2048 groups=8 grouped=rows");
   EXPECT_EQ(g, Gemm::row_major(4096, 7168, 2048, bf16).transpose_b().grouped(8, Grouping::rows));
@@ -69,7 +69,7 @@ TEST(Groups, ShareRowsOrHaveTheirOwn) {
 TEST(Groups, OfRowsHaveOneTensorScaleOfAAndDAndOneOfEachB) {
   const Gemm one = Gemm::row_major(40, 6, 8, s8)
                        .scaled(Scale::tensor)
-                       .with_zero_points_of_a(Scale::tensor)
+                       .with_zero_points_of_a(Zero::tensor)
                        .quantised(s8, Scale::tensor);
   for (const Grouping how : {Grouping::rows, Grouping::masked}) {
     const Gemm g = one.grouped(3, how);
@@ -79,7 +79,7 @@ TEST(Groups, OfRowsHaveOneTensorScaleOfAAndDAndOneOfEachB) {
     EXPECT_EQ(span(g, Operand::scale_b), 3);
   }
   Gemm of_k = one.grouped(3, Grouping::k);
-  of_k.zero_a = Scale::none;
+  of_k.a.q.zero = Zero::none;
   for (const Operand which : {Operand::scale_a, Operand::scale_b, Operand::scale_d})
     EXPECT_EQ(span(of_k, which), 3) << name(which);
 }
@@ -103,8 +103,6 @@ TEST(Groups, OfKRefuseWhatTheyDoNotKnow) {
               HasSubstr("grouping = k: epilogue.gate = silu: must be none"));
   EXPECT_THAT(refusal(Gemm::column_major(4, 6, 8).grouped(2, Grouping::k)),
               HasSubstr("grouping = k: d.order = column"));
-  EXPECT_THAT(refusal(g.grouped(2, Grouping::k, 4)),
-              HasSubstr("expected_rows = 4: must be 0 without masked groups"));
   EXPECT_THAT(refusal(Gemm::row_major(40, 6, 256, bf16)
                           .with_weights(DType::s8, Scale::line)
                           .grouped(3, Grouping::k)),
@@ -207,9 +205,7 @@ TEST(Groups, RefuseWhatTheyDoNotKnow) {
   const Gemm g = Gemm::row_major(40, 6, 8, bf16).grouped(3, Grouping::rows);
   EXPECT_EQ(refusal(g), "");
   EXPECT_THAT(refusal(g.with_packed_b()), HasSubstr("grouping = rows: b_packed = true"));
-  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).grouped(2, Grouping::rows, 2)),
-              HasSubstr("expected_rows = 2: must be 0 without masked groups"));
-  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).grouped(2, Grouping::masked, -1)),
+  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).grouped(2, MaskedGroups{-1})),
               HasSubstr("expected_rows = -1: must be 0 or more"));
   EXPECT_THAT(refusal(Gemm::column_major(4, 6, 8).grouped(2, Grouping::masked)),
               HasSubstr("grouping = masked: d.order = column"));
@@ -456,14 +452,14 @@ TEST(Groups, UniformDataHaveAsManyRowsAsAreExpected) {
   };
   const Gemm masked = Gemm::row_major(4096, 6, 8).grouped(64, Grouping::masked);
   EXPECT_NEAR(mean(masked), 2048, 150);
-  EXPECT_NEAR(mean(masked.grouped(64, Grouping::masked, 20)), 20, 2);
-  EXPECT_LE(mean(masked.grouped(64, Grouping::masked, 1 << 20)), 4096) << "m is the most";
+  EXPECT_NEAR(mean(masked.grouped(64, MaskedGroups{20})), 20, 2);
+  EXPECT_LE(mean(masked.grouped(64, MaskedGroups{1 << 20})), 4096) << "m is the most";
 }
 
 // What is expected is no part of the code: kernels of other expectations serve a problem.
 TEST(Groups, WhatIsExpectedChangesTheKeyAndNotTheClass) {
   const Gemm masked = Gemm::row_major(4096, 6, 8).grouped(64, Grouping::masked);
-  const Gemm few = masked.grouped(64, Grouping::masked, 20);
+  const Gemm few = masked.grouped(64, MaskedGroups{20});
   EXPECT_NE(key_text(masked), key_text(few));
   EXPECT_EQ(class_text(masked), class_text(few));
   EXPECT_EQ(text(few), "fp32 N N 4096 6 8 groups=64 grouped=masked expected_rows=20");

@@ -148,7 +148,7 @@ TEST_P(ListFavourites, DoNotSpill) {
   ASSERT_GE(configs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     const Source source = rendered(gemm, device, configs[i]);
-    const std::size_t kernels = gemm.grouping == Grouping::list ? 2 : 1;
+    const std::size_t kernels = gemm.grouping() == Grouping::list ? 2 : 1;
     const auto check = [&](Complaints& wrong) {
       const auto binary = clang().compile(source);
       if (!binary) return wrong.add("{}", binary.error().message);

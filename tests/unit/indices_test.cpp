@@ -55,10 +55,13 @@ TEST(Indices, AreWrittenAndReadAsText) {
 TEST(Indices, RefuseWhatTheyDoNotKnow) {
   const Gemm g = rows(40, 6, 8);
   EXPECT_EQ(refusal(g.gathered(7).scattered(9)), "");
-  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).gathered()),
-              HasSubstr("gather = rows: grouping = none: must be rows"));
-  EXPECT_THAT(refusal(Gemm::row_major(4, 6, 8).grouped(2, Grouping::masked).scattered()),
-              HasSubstr("scatter = rows: grouping = masked: must be rows"));
+  EXPECT_EQ(Gemm::row_major(4, 6, 8).gathered().grouping(), Grouping::rows);
+  for (const char* groups : {"", " groups=2 grouped=masked", " groups=2 grouped=k"}) {
+    const auto masked = parse_gemm(std::string("fp32 N N 4 6 8 scatter=add") + groups);
+    ASSERT_FALSE(masked);
+    EXPECT_THAT(masked.error().message,
+                HasSubstr("scatter = add: must be none without groups of rows"));
+  }
   EXPECT_THAT(refusal(g.transpose_a().gathered()), HasSubstr("gather = rows: a.transposed = true"));
   EXPECT_EQ(refusal(g.transpose_a().scattered()), "");
   EXPECT_THAT(refusal(g.with_residual().scattered()),
@@ -71,9 +74,6 @@ TEST(Indices, RefuseWhatTheyDoNotKnow) {
           rows(40, 6, 8, s8).output(bf16).scaled(Scale::line).with_zero_points_of_a().gathered()),
       HasSubstr("gather = rows: zero_a = line: must be none"));
   EXPECT_THAT(refusal(g.gathered(-1)), HasSubstr("rows_of_a = -1: must be 0 (m) or more"));
-  Gemm without = g;
-  without.rows_of_d = 3;
-  EXPECT_THAT(refusal(without), HasSubstr("rows_of_d = 3: must be 0 without a list of rows"));
   EXPECT_THAT(refusal(g.scattered(std::int64_t{1} << 31)),
               HasSubstr("rows_of_d = 2147483648: rows are counted in 32 bits"));
 }

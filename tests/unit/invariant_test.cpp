@@ -104,7 +104,7 @@ TEST(InvariantOrder, FollowsFromNoRowsPitchesOrAlignment) {
         gemm.m = m;
         if (m == 64) gemm.alignment = kUsualAlignment;
         if (m == 17)
-          for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d}) matrix->ld = 8192;
+          for (Matrix* matrix : gemm.matrices()) matrix->ld = 8192;
         EXPECT_EQ(invariant_summation(gemm, device), order) << name << ": " << text(gemm);
       }
     }

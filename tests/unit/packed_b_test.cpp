@@ -135,9 +135,9 @@ std::vector<std::byte> integers(DType type, std::int64_t count, std::uint64_t se
 TEST(PackB, PutsEveryElementInItsPlace) {
   test::RandomGemm random(7, 150);
   for (int i = 0; i < 150; ++i) {
-    Gemm g = random.next().with_gate(Gate::none);
+    Gemm g = random.next();
     g.d.order = g.c.order = Order::row_major;
-    g.epilogue.gate = Gate::none, g.epilogue.gate_order = GateOrder::stacked;
+    g.epilogue.gate.reset();
     g.c.ld = g.d.ld = g.c.batch_stride = g.d.batch_stride = 0;
     g = g.with_packed_b();
     ASSERT_TRUE(validate(g)) << text(g);

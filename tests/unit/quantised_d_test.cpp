@@ -66,7 +66,7 @@ TEST(QuantisedD, RefusalsNameTheField) {
   Gemm g = Gemm::row_major(4, 5, 6).quantised(s8, Scale::square_128);
   EXPECT_THAT(validate(g).error().message,
               HasSubstr("scale_d = 128x128: must be none, tensor, line or 1x128"));
-  g.scale_d = static_cast<Scale>(9);
+  g.d.q.scale = static_cast<Scale>(9);
   EXPECT_THAT(validate(g).error().message, HasSubstr("scale_d = 9"));
 }
 

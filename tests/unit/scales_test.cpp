@@ -103,7 +103,7 @@ TEST(ScaleOrder, HasAText) {
                       "scale_order=blocks"),
               HasSubstr("scale_order_a = blocks: gather = rows: must be none"));
   Gemm g = fp8(8, 8, 128, Scale::line_128, Scale::line_128);
-  g.scale_order_b = static_cast<ScaleOrder>(7);
+  g.b.q.order = static_cast<ScaleOrder>(7);
   EXPECT_THAT(validate(g).error().message, HasSubstr("scale_order_b = 7"));
   g = fp8(0x7fffffffffffffff, 0, 0, Scale::line_128, Scale::line_128)
           .with_scale_order(ScaleOrder::blocks_4);
@@ -119,7 +119,7 @@ TEST(Scales, EveryMixOfMxFormatsIsAProblem) {
       const auto back = parse_gemm(text(g));
       ASSERT_TRUE(back) << text(g) << ": " << back.error().message;
       EXPECT_EQ(*back, g) << text(g);
-      EXPECT_EQ(Problem::of(g).value().gemm.scale_a, Scale::mx_32);
+      EXPECT_EQ(Problem::of(g).value().gemm.a.q.scale, Scale::mx_32);
     }
 }
 
@@ -170,7 +170,7 @@ TEST(Scales, RefusalsNameTheField) {
       parse_gemm("fp4 N T 2 2 32 align=16 out=fp32 ldc=4 ldd=4 lda=48 scale=mx32").value();
   EXPECT_EQ(line_alignment(padded, Operand::a), 8) << "48 elements are 24 bytes";
   Gemm g = mx(1, 1, 32, fp4_e2m1, fp4_e2m1);
-  g.scale_b = static_cast<Scale>(9);
+  g.b.q.scale = static_cast<Scale>(9);
   EXPECT_THAT(validate(g).error().message, HasSubstr("scale_b = 9"));
 }
 
@@ -180,10 +180,10 @@ TEST(Scales, ChangePlacesWithTheirOperands) {
                .with_scale_order(ScaleOrder::blocks);
   ASSERT_TRUE(validate(g));
   const Problem canonical = Problem::of(g).value();
-  EXPECT_EQ(canonical.gemm.scale_a, Scale::square_128);
-  EXPECT_EQ(canonical.gemm.scale_b, Scale::line_128);
-  EXPECT_EQ(canonical.gemm.scale_order_a, ScaleOrder::lines);
-  EXPECT_EQ(canonical.gemm.scale_order_b, ScaleOrder::blocks);
+  EXPECT_EQ(canonical.gemm.a.q.scale, Scale::square_128);
+  EXPECT_EQ(canonical.gemm.b.q.scale, Scale::line_128);
+  EXPECT_EQ(canonical.gemm.a.q.order, ScaleOrder::lines);
+  EXPECT_EQ(canonical.gemm.b.q.order, ScaleOrder::blocks);
   int a = 0, b = 0;
   Operands operands;
   operands.scale_a = &a, operands.scale_b = &b;
@@ -261,10 +261,10 @@ void expect_the_same(const Gemm& ordered, const std::vector<std::int32_t>& group
   };
   // Lines, blocks and batches that are written out here.
   const auto moved = [&](Operand which, const std::vector<float>& from) {
-    const ScaleOrder order = which == Operand::a ? ordered.scale_order_a : ordered.scale_order_b;
+    const ScaleOrder order = which == Operand::a ? ordered.a.q.order : ordered.b.q.order;
     if (order == ScaleOrder::lines) return from;
-    const bool of_rows = which == Operand::a && ordered.grouping == Grouping::rows;
-    const bool shared = ordered.grouping == Grouping::k || of_rows;
+    const bool of_rows = which == Operand::a && ordered.grouping() == Grouping::rows;
+    const bool shared = ordered.grouping() == Grouping::k || of_rows;
     const std::int64_t batches = shared ? 1 : ordered.batch;
     const std::int64_t count = which == Operand::a ? ordered.m : ordered.columns_of_b();
     const std::int64_t blocks = (ordered.k + 127) / 128;

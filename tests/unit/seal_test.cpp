@@ -113,10 +113,8 @@ void to_version7(const std::filesystem::path& file) {
                                       {"range", "rest"},
                                       {"verification", "problem_key"}})
     db.exec(fmt::format("UPDATE {0} SET {1} = replace({1}, 'bias_as_d=0;', '')", table, column));
-  for (const char* column : {"bias_as_d", "numerics", "gate", "gate_order", "scale_type", "zero",
-                             "grouping", "expected_rows", "scale_d", "zero_a", "gather", "scatter",
-                             "rows_of_a", "rows_of_d", "amax_d", "scale_order_a", "scale_order_b"})
-    db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", column));
+  for (const GemmField& field : kGemmFields)
+    if (field.since > 7) db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", field.name));
   db.exec("DROP TABLE limits; PRAGMA user_version = 7");
   seal_rows(db);
 }

@@ -401,7 +401,7 @@ TEST(RaggedNeighbours, OfAColumnAreColumns) {
       const Problem near = Problem::of(r).value();
       EXPECT_EQ(near.swapped, problem.swapped) << text(r);
       EXPECT_EQ(near.gemm.epilogue, problem.gemm.epilogue) << text(r);
-      EXPECT_EQ(near.gemm.scale_a, problem.gemm.scale_a) << text(r);
+      EXPECT_EQ(near.gemm.a.q.scale, problem.gemm.a.q.scale) << text(r);
       EXPECT_EQ(near.a_k_major, problem.a_k_major) << text(r);
       EXPECT_EQ(near.b_k_major, problem.b_k_major) << text(r);
     }

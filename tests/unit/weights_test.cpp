@@ -194,7 +194,7 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 numerics=tensor"), HasSubstr("a.dtype = bf16"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64 group=64 scale=tensor"), HasSubstr("scale = tensor"));
   Gemm g = parse_gemm("bf16_int4 N T 1 2 64 group=64").value();
-  g.zero = static_cast<Zero>(7);
+  g.b.q.zero = static_cast<Zero>(7);
   EXPECT_THAT(validate(g).error().message, HasSubstr("zero = 7"));
 }
 
@@ -207,7 +207,7 @@ TEST(Weights, ScalesAndZeroPointsLieByColumn) {
   EXPECT_EQ(span_bytes(g, Operand::zero_b), 23);
   EXPECT_EQ(dtype_of(g, Operand::zero_b), s4);
   Gemm floating = g;
-  floating.zero = Zero::floating;
+  floating.b.q.zero = Zero::floating;
   EXPECT_EQ(dtype_of(floating, Operand::zero_b), fp16);
   EXPECT_EQ(address_alignment(floating, Operand::scale_b), 2);
   const Gemm squares = parse_gemm("bf16_fp8 N T 2 130 384 batch=3 group=128x128").value();
@@ -258,14 +258,14 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
     };
     const auto scale_at = [&](std::int64_t index) {
       const double stored = at(Operand::scale_b, index);
-      return g.scale_b == Scale::mx_32 ? std::exp2(stored - 127) : stored;
+      return g.b.q.scale == Scale::mx_32 ? std::exp2(stored - 127) : stored;
     };
     const auto data = [&](Operand which) { return memory[index_of(which)].data(); };
     operands.a = data(Operand::a), operands.b = data(Operand::b), operands.d = data(Operand::d);
     operands.scale_b = data(Operand::scale_b), operands.zero_b = data(Operand::zero_b);
     ASSERT_TRUE(reference_gemm(g, operands)) << text(g);
-    const int along = g.scale_b == Scale::line ? int(g.k) : scale_block(g.scale_b).along;
-    const int columns = scale_block(g.scale_b).lines;
+    const int along = g.b.q.scale == Scale::line ? int(g.k) : scale_block(g.b.q.scale).along;
+    const int columns = scale_block(g.b.q.scale).lines;
     const std::int64_t lines = (g.n + columns - 1) / columns;
     const bool b_lines_are_columns = g.b.transposed != (g.b.order == Order::column_major);
     for (std::int64_t z = 0; z < g.batch; ++z)
@@ -276,7 +276,7 @@ TEST(Weights, ReferenceSumsAreTheSumsWrittenOut) {
             const std::int64_t a = g.a.transposed ? p * g.m + i : i * g.k + p;
             const std::int64_t b = b_lines_are_columns ? j * g.k + p : p * g.n + j;
             const std::int64_t group = (z * lines + j / columns) * (g.k / along) + p / along;
-            const double zero = g.zero == Zero::none ? 0 : at(Operand::zero_b, group);
+            const double zero = g.b.q.zero == Zero::none ? 0 : at(Operand::zero_b, group);
             const double term = at(Operand::a, z * g.m * g.k + a) *
                                 ((at(Operand::b, z * g.n * g.k + b) - zero) * scale_at(group));
             sum += term, size += std::fabs(term);

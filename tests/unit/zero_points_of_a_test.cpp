@@ -57,10 +57,10 @@ TEST(ZeroPointsOfA, RefusalsNameTheField) {
   EXPECT_THAT(message("int8 T N 5 200 64 groups=3 grouped=k out=bf16 scale=line zero_a=line"),
               HasSubstr("zero_a = line: grouping = k"));
   Gemm g = problem("int8 N T 5 200 64 out=bf16 scale=line");
-  g.zero_a = Scale::square_128;
-  EXPECT_THAT(validate(g).error().message, HasSubstr("zero_a = 128x128: must be none, line or"));
-  g.zero_a = static_cast<Scale>(9);
-  EXPECT_THAT(validate(g).error().message, HasSubstr("zero_a = 9"));
+  g.a.q.zero = Zero::integer;
+  EXPECT_THAT(validate(g).error().message, HasSubstr("zero_a = 8: no such kind of"));
+  g.a.q.zero = static_cast<Zero>(9);
+  EXPECT_THAT(validate(g).error().message, HasSubstr("zero_a = 8: no such kind of"));
 }
 
 TEST(ZeroPointsOfA, LieAsScalesDo) {
@@ -69,7 +69,7 @@ TEST(ZeroPointsOfA, LieAsScalesDo) {
   EXPECT_EQ(span_bytes(g, Operand::column_sums_b), 129 * 4);
   EXPECT_EQ(span_bytes(g.batched(2), Operand::column_sums_b), 2 * 129 * 4);
   EXPECT_EQ(span_bytes(g.with_gate(Gate::silu), Operand::column_sums_b), 2 * 129 * 4);
-  EXPECT_EQ(span_bytes(g.with_zero_points_of_a(Scale::tensor).batched(3), Operand::zero_a), 3 * 4);
+  EXPECT_EQ(span_bytes(g.with_zero_points_of_a(Zero::tensor).batched(3), Operand::zero_a), 3 * 4);
   const Gemm rows = g.grouped(5, Grouping::rows);
   EXPECT_EQ(span_bytes(rows, Operand::zero_a), 300 * 4);
   EXPECT_EQ(span_bytes(rows, Operand::column_sums_b), 5 * 129 * 4);

@@ -63,15 +63,15 @@ Types types_of(const Problem& problem, const PartOfK& part = {}) {
   t.b_scales = places_of(g, Operand::b, part);
   t.first_k = part.first;
   t.integers = g.accumulator == s32;
-  t.mx = g.scale_a == Scale::mx_32 || g.scale_b == Scale::mx_32;
-  t.scale = static_cast<int>(g.scale_type);
-  if (g.scale_d != Scale::none) {
+  t.mx = g.a.q.scale == Scale::mx_32 || g.b.q.scale == Scale::mx_32;
+  t.scale = static_cast<int>(g.b.q.type);
+  if (g.d.q.scale != Scale::none) {
     t.d_scale = is_output(g, Operand::scale_d) ? 2 : 1;
     t.d_along = std::max<std::int64_t>(1, columns_of_a_scale(g));
     t.d_largest = largest_code(g.d.dtype);
   }
-  if (g.zero_a != Scale::none) t.zero_a = g.zero_a == Scale::tensor ? 2 : 1;
-  t.zero = g.zero == Zero::none ? -1 : static_cast<int>(dtype_of(g, Operand::zero_b));
+  if (g.a.q.zero != Zero::none) t.zero_a = g.a.q.zero == Zero::tensor ? 2 : 1;
+  t.zero = g.b.q.zero == Zero::none ? -1 : static_cast<int>(dtype_of(g, Operand::zero_b));
   return t;
 }
 
@@ -93,8 +93,8 @@ DeviceAllowance device_allowance(const Gemm& g, const Scaling& scaling) {
           static_cast<int>(g.epilogue.bias),
           static_cast<int>(g.epilogue.activation),
           g.epilogue.residual,
-          static_cast<int>(g.epilogue.gate),
-          g.epilogue.gate_order == GateOrder::interleaved};
+          g.epilogue.gate ? static_cast<int>(g.epilogue.gate->function) : 0,
+          interleaved(g)};
 }
 
 unsigned blocks_for(std::int64_t count, std::int64_t unit) {

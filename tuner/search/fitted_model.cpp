@@ -12,6 +12,7 @@
 #include <set>
 
 #include "generator/problem/groups.h"
+#include "generator/problem/indices.h"
 
 namespace kiln {
 namespace {
@@ -35,7 +36,7 @@ constexpr double kSamePrediction = 1e-6;
 
 /// Of masked groups the rows that are expected count, not those that there may be.
 std::array<std::int64_t, 4> sizes_of(const Gemm& gemm) {
-  const bool masked = gemm.grouping == Grouping::masked;
+  const bool masked = gemm.grouping() == Grouping::masked;
   const std::int64_t rows = masked ? std::llround(expected_rows_of(gemm)) : gemm.m;
   return {std::max<std::int64_t>(1, rows), gemm.n, gemm.k, gemm.batch};
 }
@@ -43,10 +44,9 @@ std::array<std::int64_t, 4> sizes_of(const Gemm& gemm) {
 /// The problem of a class with these sizes, tightly laid out.
 Gemm with_sizes(Gemm gemm, const std::array<std::int64_t, 4>& sizes) {
   gemm.m = sizes[0], gemm.n = sizes[1], gemm.k = sizes[2], gemm.batch = sizes[3];
-  gemm.expected_rows = gemm.grouping == Grouping::masked ? gemm.m : 0;
-  gemm.rows_of_a = gemm.rows_of_d = 0;
-  for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
-    matrix->ld = 0, matrix->batch_stride = 0;
+  if (auto* const masked = std::get_if<MaskedGroups>(&gemm.groups)) masked->expected_rows = gemm.m;
+  index_every_row(gemm);
+  for (Matrix* matrix : gemm.matrices()) matrix->ld = 0, matrix->batch_stride = 0;
   return gemm;
 }
 

@@ -5,7 +5,7 @@
 namespace kiln {
 
 AddedByZeros::AddedByZeros(const Gemm& gemm, const Scales& scales, std::int64_t batch) {
-  if (gemm.zero_a == Scale::none) return;
+  if (gemm.a.q.zero == Zero::none) return;
   const auto at = [&](Operand which, const void* data, std::int64_t line) {
     if (!present(gemm, which) || data == nullptr) return 1.0;
     const bool one = scale_of(gemm, which) == Scale::tensor;

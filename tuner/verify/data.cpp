@@ -99,7 +99,7 @@ std::int64_t nonzeros(const Gemm& gemm) {
   const std::int64_t elements =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(gemm.outputs()) * products);
   const std::int64_t affordable = std::max<std::int64_t>(16, kAdditions / elements);
-  const bool scaled = gemm.scale_a != Scale::none || gemm.scale_b != Scale::none;
+  const bool scaled = gemm.a.q.scale != Scale::none || gemm.b.q.scale != Scale::none;
   return std::min({gemm.k, affordable, scaled ? kMostScaled : gemm.k});
 }
 
@@ -241,11 +241,11 @@ std::int64_t hostile_end(Random& random, std::int64_t end, std::int64_t reach, b
 /// cut: beyond all rows (or all of k), or before the group's own beginning.
 void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
   auto* const list = static_cast<std::int32_t*>(data);
-  const bool masked = gemm.grouping == Grouping::masked;
+  const bool masked = gemm.grouping() == Grouping::masked;
   // Each row that is of a group has a row of D, a row of its own unless rows are added.
-  const std::int64_t most = gemm.grouping == Grouping::k ? gemm.k
-                            : adds_rows(gemm)            ? gemm.m
-                                                         : std::min(gemm.m, rows_of_d(gemm));
+  const std::int64_t most = gemm.grouping() == Grouping::k ? gemm.k
+                            : adds_rows(gemm)              ? gemm.m
+                                                           : std::min(gemm.m, rows_of_d(gemm));
   std::vector<double> shares(static_cast<std::size_t>(gemm.batch));
   for (double& share : shares) share = 0.7 + 0.6 * static_cast<double>(random.below(1001)) / 1000;
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
@@ -265,7 +265,7 @@ void fill_groups(const Gemm& gemm, Data kind, Random& random, void* data) {
     if (kind == Data::exact && !masked)
       listed = hostile_end(random, end, most, group + 1 == gemm.batch);
     // Rows of the product that have no row of D of their own must stay out of all groups.
-    if (gemm.grouping == Grouping::rows && most < gemm.m) listed = std::min(listed, most);
+    if (gemm.grouping() == Grouping::rows && most < gemm.m) listed = std::min(listed, most);
     list[group] = static_cast<std::int32_t>(listed);
   }
 }

@@ -89,7 +89,8 @@ void spoil(const Gemm& gemm, std::uint64_t seed, std::byte* a, std::byte* b) {
   const bool smooth = (f != Activation::none && f != Activation::relu) || gated(gemm);
   // In parts of half precision an infinity is a NaN, and it is where zero points that are no
   // integers are taken off the sum of a group.
-  const bool only_nan = smooth || gemm.numerics == Numerics::tensor || gemm.zero == Zero::floating;
+  const bool only_nan =
+      smooth || gemm.numerics == Numerics::tensor || gemm.b.q.zero == Zero::floating;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = only_nan ? nan : std::numeric_limits<double>::infinity();
   const auto anywhere = [&](std::int64_t extent) { return random.below(extent); };
@@ -128,7 +129,7 @@ void spoil_unnamed_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
 /// products that read beyond a group's k show it.
 void spoil_groups(const Gemm& gemm, const std::vector<ProductPart>& parts, std::uint64_t seed,
                   const GuardedBuffer& a, const GuardedBuffer& b) {
-  if (gemm.grouping != Grouping::k || gemm.m == 0 || gemm.n == 0 || !is_floating(gemm.a.dtype))
+  if (gemm.grouping() != Grouping::k || gemm.m == 0 || gemm.n == 0 || !is_floating(gemm.a.dtype))
     return;
   constexpr std::uint64_t kStreamGroups = 35;
   Random random(seed, kStreamGroups);
@@ -159,7 +160,7 @@ void spoil_scales(const Gemm& gemm, Operand which, const std::vector<ProductPart
   constexpr std::uint64_t kStreamSpoil = 34;
   Random random(seed, kStreamSpoil + index_of(which));
   const std::int64_t at = random.below(span(gemm, which));
-  if (gemm.grouping == Grouping::k && !shared_by_batches(gemm, which) &&
+  if (gemm.grouping() == Grouping::k && !shared_by_batches(gemm, which) &&
       parts[static_cast<std::size_t>(at / batch_stride(gemm, which))].segment.count == 0)
     return;
   if (lists_products(gemm)) {

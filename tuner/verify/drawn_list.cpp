@@ -31,7 +31,7 @@ void fill_list(const Gemm& gemm, Data kind, Random& random, void* data) {
   for (std::int64_t number = 0; number < gemm.batch; ++number) {
     ListEntry entry{.m = size(gemm.m), .n = size(gemm.n), .k = size(gemm.k)};
     Gemm one = gemm;
-    one.grouping = Grouping::none;
+    one.groups = Groups{};
     one.m = entry.m, one.n = entry.n, one.k = entry.k;
     const auto pitch = [&](Operand which) {
       const std::int64_t least =

@@ -277,7 +277,7 @@ struct GpuChecker::Impl {
       one.args.beta = 0;
       added.index =
           reinterpret_cast<const std::int32_t*>(set[Operand::index_d].data()) + part.segment.first;
-      added.weights = g.scatter != Scatter::weighted
+      added.weights = !weighs_rows(g)
                           ? nullptr
                           : reinterpret_cast<const float*>(set[Operand::row_weights].data()) +
                                 part.segment.first;
@@ -309,8 +309,8 @@ struct GpuChecker::Impl {
     // Where C was in D's place, its rows that are no group's remain. What a list's C has between
     // its products is poison as well.
     const bool exactly =
-        lists_products(gemm()) ||
-        (grouped(gemm()) && gemm().grouping != Grouping::k && !adds_rows(gemm()) && !run.in_place);
+        lists_products(gemm()) || (grouped(gemm()) && gemm().grouping() != Grouping::k &&
+                                   !adds_rows(gemm()) && !run.in_place);
     const void* const index_d = set[Operand::index_d].data();
     if (scatters(gemm()))
       if (Status ok = tools->gather(gemm(), Operand::d, d_data(), index_d, rows_of_d.data()); !ok)

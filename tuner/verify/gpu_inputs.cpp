@@ -127,7 +127,8 @@ Status GpuInputs::spoil() const {
   if (Status ok = spoil_groups(); !ok) return ok;
   // fp8_e4m3 has none: the store would make a large number of it. In parts of half precision it
   // is a NaN, and so it is beside zero points that are no integers.
-  if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor || g.zero == Zero::floating)
+  if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor ||
+      g.b.q.zero == Zero::floating)
     return {};
   return put(g.a.dtype, a, (g.a.ld) * (extent(g, Operand::a).lines / 2), kInfinity);
 }
@@ -178,7 +179,7 @@ Status GpuInputs::spoil_behind_groups() const {
 /// NaN in the first and the last element along k of every second group of k, in A or B.
 Status GpuInputs::spoil_groups() const {
   const Gemm& g = gemm();
-  if (g.grouping != Grouping::k) return {};
+  if (g.grouping() != Grouping::k) return {};
   for (const ProductPart& part : parts_) {
     if (part.group % 2 == 0 || part.segment.count == 0) continue;
     const Operand which = part.group % 4 == 1 ? Operand::a : Operand::b;
@@ -253,7 +254,7 @@ PartOfRun GpuInputs::part(const ProductPart& part, const KilnGpuArgs& args, void
   given.c = one.c;
   move_to_group(ordered, given, part.group, part.segment);
   one.c = given.c;
-  const std::int64_t row = g.grouping == Grouping::rows ? part.segment.first : part.group * g.m;
+  const std::int64_t row = g.grouping() == Grouping::rows ? part.segment.first : part.group * g.m;
   one.sums += row * g.columns_of_b();
   one.magnitudes += row * g.columns_of_b();
   return one;

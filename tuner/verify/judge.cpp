@@ -90,7 +90,7 @@ class Batch {
         load_block(d_, i, 1, j, count, got_);
         std::for_each_n(got_, count, [&](double x) { all.add(x); });
       }
-    return {all, gemm_.scale_d == Scale::none ? 1.0F : scale_at(0, 0)};
+    return {all, gemm_.d.q.scale == Scale::none ? 1.0F : scale_at(0, 0)};
   }
 
  private:
@@ -109,7 +109,7 @@ class Batch {
     expect(gemm_, scaling_, terms, part(value_), part(error_));
     if (gemm_.amax_d)
       for (std::int64_t x = 0; x < count; ++x) amax_.add(value_[x], error_[x]);
-    if (gemm_.scale_d != Scale::none) return codes(i, j, count);
+    if (gemm_.d.q.scale != Scale::none) return codes(i, j, count);
     // Nearly all elements pass this test, which the compiler turns into a few vector instructions.
     // The lesser of the two magnitudes: an infinity must not excuse a finite value.
     const HalfSpacing half = half_spacing(gemm_.d.dtype);
@@ -293,7 +293,7 @@ namespace {
 std::vector<std::int64_t> unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                       const void* index_d) {
   if (scatters(gemm)) return unnamed_rows(gemm, Operand::d, index_d, parts);
-  const std::int64_t matrices = gemm.grouping == Grouping::rows ? 1 : gemm.batch;
+  const std::int64_t matrices = gemm.grouping() == Grouping::rows ? 1 : gemm.batch;
   std::vector<bool> used(static_cast<std::size_t>(gemm.m * matrices));
   for (const ProductPart& part : parts) {
     const std::int64_t matrix = matrices == 1 ? 0 : part.group;
@@ -337,7 +337,7 @@ std::optional<Failure> judge_between_products(const Gemm& gemm,
 
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                          const Outputs& got, const void* index_d) {
-  if (!grouped(gemm) || gemm.grouping == Grouping::k) return std::nullopt;
+  if (!grouped(gemm) || gemm.grouping() == Grouping::k) return std::nullopt;
   if (lists_products(gemm)) {
     auto failure = judge_between_products(gemm, parts, Operand::d, got.d);
     if (!failure && is_output(gemm, Operand::scale_d))

@@ -72,8 +72,7 @@ class Sums {
                const std::vector<double>& error) {
     const std::int64_t to = row_to_add_to(operands_.index_d, row, rows_of_d(gemm_));
     if (to < 0) return;
-    const double weight =
-        gemm_.scatter == Scatter::weighted ? load_element(fp32, operands_.row_weights, row) : 1.0;
+    const double weight = weighs_rows(gemm_) ? load_element(fp32, operands_.row_weights, row) : 1.0;
     for (std::size_t j = 0; j < value.size(); ++j)
       add(to * columns_ + i + static_cast<std::int64_t>(j), weight * value[j],
           std::fabs(weight) * error[j]);

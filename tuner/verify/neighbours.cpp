@@ -44,8 +44,8 @@ std::int64_t odd_below(std::int64_t size, std::int64_t by) {
 /// The same of n, or one less where the zero points of a group must fill bytes.
 std::int64_t odd_columns_below(const Gemm& gemm, std::int64_t by) {
   const std::int64_t odd = odd_below(gemm.n, by);
-  const bool whole =
-      gemm.grouping == Grouping::none || gemm.zero != Zero::integer || bits_of(gemm.b.dtype) == 8;
+  const bool whole = gemm.grouping() == Grouping::none || gemm.b.q.zero != Zero::integer ||
+                     bits_of(gemm.b.dtype) == 8;
   return whole ? odd : std::max<std::int64_t>(1, odd - 1);
 }
 
@@ -59,7 +59,7 @@ std::int64_t odd_depth_below(const Gemm& gemm, std::int64_t by) {
 }  // namespace
 
 void loosen_pitches(Gemm& gemm, const Gemm& like, std::int64_t extra) {
-  if (gemm.grouping == Grouping::list) return;  // entries have theirs
+  if (gemm.grouping() == Grouping::list) return;  // entries have theirs
   const Gemm joined = with_joined_lines(like);
   const auto loosen_one = [&](Operand which, Matrix& stored) {
     const Matrix &given = matrix(like, which), &seen = matrix(joined, which);

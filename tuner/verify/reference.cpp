@@ -159,7 +159,6 @@ Activation activation_of(Gate gate) {
       return Activation::gelu_erf;
     case Gate::silu:
       return Activation::silu;
-    case Gate::none:
     case Gate::sigmoid:
       break;
   }
@@ -332,7 +331,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
   };
   wrap();
   if (gated(gemm)) {
-    apply_gate(gemm.epilogue.gate, allow.unit, value, error);
+    apply_gate(gemm.epilogue.gate->function, allow.unit, value, error);
     std::vector<double> other(count), off(count);
     affine.apply(t.second.sum, t.second.magnitude, {}, t.second.bias, other, off);
     for (std::size_t i = 0; i < count; ++i) {
@@ -379,14 +378,14 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
   if (const auto problem = Problem::of(gemm); !problem) return tl::unexpected(problem.error());
   const bool empty = gemm.m == 0 || gemm.n == 0;
   for (const Operand which : kOperands) {
-    const bool of_rows = which == Operand::scale_d && gemm.scale_d == Scale::line;
+    const bool of_rows = which == Operand::scale_d && gemm.d.q.scale == Scale::line;
     if (empty && which != Operand::amax_d && !of_rows) continue;
     const bool read = which == Operand::c ? in.beta != 0.0 : span(gemm, which) > 0;
     if (read && pointer(in, which) == nullptr)
       return fail(ErrorCode::bad_input,
                   fmt::format("{} = null: this problem needs it", name(which)));
   }
-  if (gemm.n == 0 && gemm.scale_d == Scale::line)  // of no element the largest magnitude is 0
+  if (gemm.n == 0 && gemm.d.q.scale == Scale::line)  // of no element the largest magnitude is 0
     std::fill_n(static_cast<float*>(in.scale_d), span(gemm, Operand::scale_d), 1.0F);
   std::vector<double> value(gemm.n), error(gemm.n);
   std::uint32_t largest = 0;
@@ -398,7 +397,7 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
           products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, scales_in(in));
       expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
       for (const double x : value) largest = std::max(largest, magnitude_bits(x));
-      if (gemm.scale_d != Scale::none) store_codes(gemm, in, batch, i, value);
+      if (gemm.d.q.scale != Scale::none) store_codes(gemm, in, batch, i, value);
       store_row(d, i, 0, gemm.n, value.data());
     }
   }

@@ -45,11 +45,11 @@ double fp8_sum_roundoff(const Gemm& gemm) {
 /// rounding is that of a group's sum, of which 2.9 / sqrt(k) is one; 16 / sqrt(k) stands for both.
 /// A power of two rounds nothing.
 double weights_roundoff(const Gemm& gemm) {
-  if (gemm.numerics != Numerics::fast || !has_weights(gemm) || gemm.scale_b == Scale::mx_32)
+  if (gemm.numerics != Numerics::fast || !has_weights(gemm) || gemm.b.q.scale == Scale::mx_32)
     return 0.0;
   const double unit = gemm.a.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
   const int roundings =
-      1 + (gemm.scale_type == gemm.a.dtype ? 0 : 1) + (gemm.zero == Zero::floating ? 1 : 0);
+      1 + (gemm.b.q.type == gemm.a.dtype ? 0 : 1) + (gemm.b.q.zero == Zero::floating ? 1 : 0);
   const double k = static_cast<double>(gemm.k);
   return unit * roundings * std::min(1.0, 8.0 / std::sqrt(std::max(1.0, k)));
 }
@@ -67,7 +67,7 @@ double unit_roundoff(const Gemm& gemm) {
 
 double scaling_roundoffs(const Gemm& gemm) {
   const auto rounds = [](Scale s) { return s != Scale::none && s != Scale::mx_32; };
-  return rounds(gemm.scale_a) || rounds(gemm.scale_b) ? kScaleRoundoffs : 0.0;
+  return rounds(gemm.a.q.scale) || rounds(gemm.b.q.scale) ? kScaleRoundoffs : 0.0;
 }
 
 double sum_roundoff(const Gemm& gemm) {

@@ -297,7 +297,7 @@ MatrixView scaled_view_of(const Gemm& gemm, Operand which, const void* base, con
                     0,
                     along == 0 ? 0 : part.first};
   view.scale = which == Operand::a ? by_line : by_line.transposed();
-  if (which == Operand::a || gemm.zero == Zero::none) return view;
+  if (which == Operand::a || gemm.b.q.zero == Zero::none) return view;
   by_line.data = zeros;
   by_line.type = dtype_of(gemm, Operand::zero_b);
   view.zero = by_line.transposed();

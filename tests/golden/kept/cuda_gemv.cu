@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0

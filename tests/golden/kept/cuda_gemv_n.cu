@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_90a
 // problem: bf16 N N 3 4099 4096
 // config:  cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0

@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_90a
 // problem: bf16_int4 N T 1 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4

@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1

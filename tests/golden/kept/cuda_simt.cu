@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8

@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_90a
 // problem: bf16_int4 N T 16 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1

@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8

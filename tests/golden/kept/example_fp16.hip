@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  gfx942
 // example: v_mfma_f32_16x16x16_f16 on fp16
 // compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx942 -std=c++17 -O3 kiln_mfma_fp16_16x16x16.hip -o kernel.hsaco

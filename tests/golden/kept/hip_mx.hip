@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4

@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4

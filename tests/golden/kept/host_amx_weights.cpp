@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  x86-64-v4
 // problem: bf16_int4 N T 128 4096 4096 group=128 scale_type=bf16
 // config:  host_amx_weights isa=amx mt=2 nt=2 kc=1024 nc=256 mc=128 parallel=n

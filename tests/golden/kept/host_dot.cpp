@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0

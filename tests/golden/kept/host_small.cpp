@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none

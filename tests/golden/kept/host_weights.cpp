@@ -1,4 +1,4 @@
-// Written by kiln 0.2.0.
+// Written by kiln 0.3.0.
 // device:  x86-64-v4
 // problem: bf16_uint4 N T 1 4096 4096 group=128 scale_type=bf16 zero=int
 // config:  host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n

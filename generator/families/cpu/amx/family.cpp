@@ -249,7 +249,7 @@ Parameters parameters(const Problem& p, const DeviceCaps& d, const HostAmx& h, c
   // Nothing in the epilogue depends on the row or the column of an element.
   v["flat_rows"] =
       flag(h.mc > 0 && !h.swap && !h.stream_d && h.parallel != Parallel::k &&
-           g.scale_a == Scale::none && g.scale_b == Scale::none && g.zero_a == Scale::none &&
+           g.a.q.scale == Scale::none && g.b.q.scale == Scale::none && g.a.q.zero == Zero::none &&
            (h.any_epilogue || g.epilogue.bias == Bias::none));
   v["overlap"] = flag(h.overlap);
   v["long_runs"] = flag(h.long_runs);

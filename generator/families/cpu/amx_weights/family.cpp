@@ -42,7 +42,7 @@ struct AmxWeightsSizes {
 };
 
 AmxWeightsSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostAmxWeights& c) {
-  const int along = scale_block(p.gemm.scale_b).along;
+  const int along = scale_block(p.gemm.b.q.scale).along;
   return {*row_of(p, d), along == 0 ? kScaledAlone : along, c.mt * kTile / (gated(p.gemm) ? 2 : 1)};
 }
 
@@ -55,7 +55,7 @@ constexpr FirstRule<HostAmxWeights> kFirst[] = {
 constexpr Rule<HostAmxWeights, AmxWeightsSizes> kRules[] = {
     {"B is k-major and not packed, zero points are none or integers",
      [](const Problem& p, const DeviceCaps&, const HostAmxWeights&, const AmxWeightsSizes&) {
-       return p.b_k_major && !p.gemm.b_packed && p.gemm.zero != Zero::floating;
+       return p.b_k_major && !p.gemm.b_packed && p.gemm.b.q.zero != Zero::floating;
      }},
     {"mt and nt are at least 1, and mt*nt + mt + nt tiles fit the 8 registers",
      [](const Problem&, const DeviceCaps&, const HostAmxWeights& c, const AmxWeightsSizes&) {

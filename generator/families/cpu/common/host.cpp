@@ -98,49 +98,49 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["b_k_major"] = value_of(problem.b_k_major);
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
-  v["exponential"] = value_of(any_epilogue || g.epilogue.activation > Activation::relu ||
-                              g.epilogue.gate > Gate::relu);
-  v["stacked"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::stacked);
-  v["interleaved"] = value_of(gated(g) && g.epilogue.gate_order == GateOrder::interleaved);
+  v["exponential"] =
+      value_of(any_epilogue || g.epilogue.activation > Activation::relu || has_costly_gate(g));
+  v["stacked"] = value_of(gated(g) && !interleaved(g));
+  v["interleaved"] = value_of(interleaved(g));
   v["codes"] = "none";
   v["stream_d"] = "0";
   v["stream_rows"] = v["rows_d"] = "0";
   v["blocked"] = "0";
   v["long_runs"] = v["right_t1"] = "0";
   v["lone_column"] = "0";
-  v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
-  for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
+  v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);
+  for (const auto& [side, scale] : {std::pair{"a", g.a.q.scale}, {"b", g.b.q.scale}}) {
     const bool of_sums = g.accumulator == s32 && scale != Scale::none;
     v[fmt::format("line_scale_{}", side)] = value_of(of_sums);
     v[fmt::format("tensor_scale_{}", side)] = value_of(of_sums && scale == Scale::tensor);
   }
-  v["mx_scales"] = value_of(g.scale_b == Scale::mx_32);
-  v["zeros"] = value_of(g.zero != Zero::none);
+  v["mx_scales"] = value_of(g.b.q.scale == Scale::mx_32);
+  v["zeros"] = value_of(g.b.q.zero != Zero::none);
   v["groups"] = value_of(false);
   v["scale_d"] = "none";
-  v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
+  v["zero_a"] = EnumNames<Zero>::names[static_cast<std::size_t>(g.a.q.zero)];
   v["indexed"] = value_of(false);
   v["amax"] = value_of(g.amax_d);
   v["accumulate"] = needs_partial_accumulators(problem) ? "workspace" : "d";
 }
 
 void add_weights(Parameters& to, const Gemm& gemm) {
-  const int bits = bits_of(gemm.b.dtype), along = scale_block(gemm.scale_b).along;
+  const int bits = bits_of(gemm.b.dtype), along = scale_block(gemm.b.q.scale).along;
   auto& v = to.values;
   v["weights"] = value_of(has_weights(gemm));
   v["code_bits"] = std::to_string(bits);
   v["signed_codes"] = value_of(gemm.b.dtype != u4);
-  v["integer_zeros"] = value_of(gemm.zero == Zero::integer);
+  v["integer_zeros"] = value_of(gemm.b.q.zero == Zero::integer);
   v["whole_column"] = value_of(along == 0);
-  const int columns = scale_block(gemm.scale_b).lines;
+  const int columns = scale_block(gemm.b.q.scale).lines;
   v["squares"] = value_of(has_weights(gemm) && columns > 1);
   if (!has_weights(gemm)) return;
   v["codes"] = code_format(gemm.b.dtype)->kind;
   const auto use = [&](const char* name, std::string_view type, const char* gloss) {
     to.constants.push_back({"using", name, std::string(type), gloss});
   };
-  use("TypeScale", gemm.scale_b == Scale::mx_32 ? "E8m0" : c_type(gemm.scale_type), "scales of B");
-  if (gemm.zero != Zero::none)
+  use("TypeScale", gemm.b.q.scale == Scale::mx_32 ? "E8m0" : c_type(gemm.b.q.type), "scales of B");
+  if (gemm.b.q.zero != Zero::none)
     use("TypeZero", c_type(dtype_of(gemm, Operand::zero_b)), "its zero points");
   to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
   if (along > 0)

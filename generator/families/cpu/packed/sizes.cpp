@@ -10,7 +10,8 @@ const DotInstruction* row_of(const Problem& p, const DeviceCaps& d, const HostPa
 
 Problem transposed(Problem p) {
   std::swap(p.gemm.m, p.gemm.n);
-  std::swap(p.gemm.a, p.gemm.b);
+  // Scales stay those of the rows and columns of D, where they are applied.
+  std::swap<Matrix>(p.gemm.a, p.gemm.b);
   std::swap(p.a_k_major, p.b_k_major);
   return p;
 }

@@ -41,7 +41,7 @@ struct WeightsSizes {
 
 WeightsSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostWeights& c) {
   const auto& row = *row_of(p, d, c);
-  const int bits = bits_of(p.gemm.b.dtype), along = scale_block(p.gemm.scale_b).along;
+  const int bits = bits_of(p.gemm.b.dtype), along = scale_block(p.gemm.b.q.scale).along;
   const int lanes = row.vector_bytes / row.acc_bytes, chunk = row.vector_bytes * 8 / bits;
   return {row,
           lanes,
@@ -67,7 +67,7 @@ constexpr Rule<HostWeights, WeightsSizes> kRules[] = {
      [](const Problem& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes& w) {
        if (!c.pairs) return true;
        return w.table &&
-              (p.gemm.zero == Zero::none || (p.gemm.zero == Zero::integer && !w.several));
+              (p.gemm.b.q.zero == Zero::none || (p.gemm.b.q.zero == Zero::integer && !w.several));
      }},
     {"a gate needs an even nr",
      [](const Problem& p, const DeviceCaps&, const HostWeights& c, const WeightsSizes&) {
@@ -122,7 +122,7 @@ Parameters parameters(const Problem& p, const DeviceCaps& d, const HostWeights& 
   v["table"] = value_of(w.table);
   v["several_groups"] = value_of(w.several);
   // Elsewhere the table's numbers are less the zero point.
-  v["subtract"] = value_of(g.zero != Zero::none && (!w.table || w.several));
+  v["subtract"] = value_of(g.b.q.zero != Zero::none && (!w.table || w.several));
   v["ahead"] = value_of(h.ahead);
   host::add_shares(out, h.parallel, h.mr, w.columns, w.row.group);
   return out;

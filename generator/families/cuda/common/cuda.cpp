@@ -102,25 +102,25 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["halves"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["mx_scales"] = "0";
-  v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+  v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);
   v["zeros"] = "0";
   v["groups"] = value_of(grouped(g));
-  v["row_groups"] = value_of(g.grouping == Grouping::rows || g.grouping == Grouping::masked);
-  v["k_groups"] = value_of(g.grouping == Grouping::k);
+  v["row_groups"] = value_of(g.grouping() == Grouping::rows || g.grouping() == Grouping::masked);
+  v["k_groups"] = value_of(g.grouping() == Grouping::k);
   v["k_group_edges"] = "0";
-  v["lists"] = value_of(g.grouping == Grouping::list);
+  v["lists"] = value_of(g.grouping() == Grouping::list);
   v["list_maps"] = "0";  // of a family that copies by tensor maps
-  v["masked"] = value_of(g.grouping == Grouping::masked);
-  v["gather"] = value_of(g.gather != Gather::none);
-  v["scatter"] = value_of(g.scatter != Scatter::none);
+  v["masked"] = value_of(g.grouping() == Grouping::masked);
+  v["gather"] = value_of(gathers(g));
+  v["scatter"] = value_of(scattered_rows(g) != nullptr);
   v["indexed"] = value_of(indexed(g));
   v["amax"] = value_of(g.amax_d);
-  v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.scale_d)];
-  v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
-  if (g.scale_d != Scale::none)
+  v["scale_d"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.d.q.scale)];
+  v["zero_a"] = EnumNames<Zero>::names[static_cast<std::size_t>(g.a.q.zero)];
+  if (g.d.q.scale != Scale::none)
     to.constants.push_back({"float", "kLargestD", fmt::format("{:.1f}f", largest_code(g.d.dtype)),
                             "the largest number of D's type"});
-  for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
+  for (const auto& [side, scale] : {std::pair{"a", g.a.q.scale}, {"b", g.b.q.scale}}) {
     v[fmt::format("line_scale_{}", side)] =
         value_of(scale == Scale::line || scale == Scale::tensor);
     v[fmt::format("tensor_scale_{}", side)] = value_of(scale == Scale::tensor);
@@ -136,7 +136,7 @@ void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, A
   to["group_along"] = name(along);
   to["cluster"] = value_of(cluster_blocks > 1);
   // Groups of k have as many tiles each, as batches do.
-  to["batched"] = value_of(gemm.batch > 1 && (!grouped(gemm) || gemm.grouping == Grouping::k));
+  to["batched"] = value_of(gemm.batch > 1 && (!grouped(gemm) || gemm.grouping() == Grouping::k));
 }
 
 Packed packed(std::int64_t length, std::int64_t lines, std::int64_t batch, DType type,

@@ -15,11 +15,11 @@ int room_for_groups(const Gemm& gemm) {
 void add_groups(Parameters& to, const Gemm& gemm, std::int64_t rows, std::int64_t depth,
                 std::int64_t columns) {
   if (!grouped(gemm)) return;
-  const bool list = gemm.grouping == Grouping::list;
-  if (list || gemm.grouping == Grouping::k)
+  const bool list = gemm.grouping() == Grouping::list;
+  if (list || gemm.grouping() == Grouping::k)
     to.constants.push_back(number("kGroupDepth", depth, "k of one stage"));
   if (list) to.constants.push_back(number("kListColumns", columns, "columns of D in a tile"));
-  if (gemm.grouping != Grouping::k)
+  if (gemm.grouping() != Grouping::k)
     to.constants.push_back(number("kGroupRows", rows, "rows of A in a tile, of a cluster if any"));
   to.constants.push_back(
       number("kMostGroups", room_for_groups(gemm), "room in the tables of groups"));

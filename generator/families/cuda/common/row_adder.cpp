@@ -11,7 +11,7 @@ void add_row_parameters(Parameters& to, const Problem& problem) {
   const Gemm& g = problem.gemm;
   to.constants.push_back({"using", "TypeSum", std::string(c_type(g.d.dtype)),
                           "elements of D, whose rows are sums of rows of the product"});
-  to.values["indexed"] = g.scatter == Scatter::weighted ? "weighted" : "added";
+  to.values["indexed"] = weighs_rows(g) ? "weighted" : "added";
 }
 
 void add_row_steps(GpuLaunch& to, const Problem& problem, const DeviceCaps& device) {

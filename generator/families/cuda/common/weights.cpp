@@ -10,14 +10,14 @@ void add_weights(Parameters& to, const Gemm& g) {
   const auto use = [&](const char* name, std::string_view type, const char* gloss) {
     to.constants.push_back({"using", name, std::string(type), gloss});
   };
-  use("TypeScale", g.scale_b == Scale::mx_32 ? "E8m0" : c_type(g.scale_type), "scales of B");
-  if (g.zero != Zero::none)
+  use("TypeScale", g.b.q.scale == Scale::mx_32 ? "E8m0" : c_type(g.b.q.type), "scales of B");
+  if (g.b.q.zero != Zero::none)
     use("TypeZero", c_type(dtype_of(g, Operand::zero_b)), "zero points of B");
-  const int bits = bits_of(g.b.dtype), along = scale_block(g.scale_b).along;
+  const int bits = bits_of(g.b.dtype), along = scale_block(g.b.q.scale).along;
   to.constants.push_back(number("kCodeBits", bits, "bits of an element of B"));
   if (along > 0)
     to.constants.push_back(number("kGroupK", along, "elements along k that share a scale"));
-  const int columns = scale_block(g.scale_b).lines;
+  const int columns = scale_block(g.b.q.scale).lines;
   if (columns > 1)
     to.constants.push_back(number("kGroupColumns", columns, "columns of B that share a scale"));
   const CodeFormat& format = *code_format(g.b.dtype);
@@ -25,9 +25,9 @@ void add_weights(Parameters& to, const Gemm& g) {
     to.constants.push_back(flag("kSignedCodes", format.has_sign(), "codes are two's complement"));
   auto& v = to.values;
   v["line_scale_b"] = "0";
-  v["mx_scales"] = value_of(g.scale_b == Scale::mx_32);
-  v["zeros"] = value_of(g.zero != Zero::none);
-  v["zero"] = name(g.zero);
+  v["mx_scales"] = value_of(g.b.q.scale == Scale::mx_32);
+  v["zeros"] = value_of(g.b.q.zero != Zero::none);
+  v["zero"] = name(g.b.q.zero);
   v["type_a"] = name(g.a.dtype);
   v["code_bits"] = std::to_string(bits);
   v["codes"] = format.kind;

@@ -52,11 +52,13 @@ int read_of(int bits, int along) { return along == 0 ? 16 : std::min(16, along *
 int registers_of(const Gemm& g, const C& c, const Sizes& w) {
   const int left = w.words * w.tiles_n * (32 / w.code_bits / 2);
   const int columns = 2 * w.tiles_m, sums = w.tiles_m * w.tiles_n * 4;
-  const int fetched = w.along == 0 ? 0 : columns * (g.zero == Zero::none ? 1 : 2);
-  const int factors = columns * (g.zero == Zero::none ? 1 : g.zero == Zero::integer ? 3 : 4);
-  const int left_sums = g.zero == Zero::floating ? w.tiles_n * 4 : 0;
+  const int fetched = w.along == 0 ? 0 : columns * (g.b.q.zero == Zero::none ? 1 : 2);
+  const int factors = columns * (g.b.q.zero == Zero::none      ? 1
+                                 : g.b.q.zero == Zero::integer ? 3
+                                                               : 4);
+  const int left_sums = g.b.q.zero == Zero::floating ? w.tiles_n * 4 : 0;
   // A scale of one byte has an address of its own at every read, and becomes a float by parts.
-  const int bytes = g.scale_b == Scale::mx_32 ? 6 * columns : 0;
+  const int bytes = g.b.q.scale == Scale::mx_32 ? 6 * columns : 0;
   return c.ahead * (columns * w.words + fetched) + 2 * left + 2 * sums + left_sums + factors +
          columns + w.tiles_n + bytes + 36;
 }
@@ -65,7 +67,7 @@ Sizes sizes_of(const Problem& p, const DeviceCaps& d, const C& c) {
   const Gemm& g = p.gemm;
   Sizes w{};
   w.code_bits = bits_of(g.b.dtype);
-  w.along = scale_block(g.scale_b).along;
+  w.along = scale_block(g.b.q.scale).along;
   w.read = read_of(w.code_bits, w.along);
   w.chunk = std::max(w.along, 4 * w.read * 8 / w.code_bits);
   w.tiles_m = c.tile_n / 16;
@@ -132,8 +134,8 @@ constexpr Rule<C, Sizes> kRules[] = {
 
 /// Rows of a product; of groups as many as are expected.
 double rows_of(const Gemm& g) {
-  if (g.grouping == Grouping::rows) return std::ceil(double(g.m) / double(g.batch));
-  return g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m);
+  if (g.grouping() == Grouping::rows) return std::ceil(double(g.m) / double(g.batch));
+  return g.grouping() == Grouping::masked ? expected_rows_of(g) : double(g.m);
 }
 
 void enumerate(const Problem& p, const DeviceCaps&,
@@ -195,7 +197,7 @@ double issued(const Gemm& g, const Sizes& w) {
   const double decode = word_instructions(g);
   const double steps = w.code_bits == 4 ? 2 : 1;
   const double left = w.code_bits == 4 ? 7 : 3;
-  const double scales = w.tiles_m * (8 + 4.0 * w.tiles_n + (g.zero == Zero::none ? 0 : 16));
+  const double scales = w.tiles_m * (8 + 4.0 * w.tiles_n + (g.b.q.zero == Zero::none ? 0 : 16));
   return w.words * (w.tiles_m * (2 * decode + 2 + steps * w.tiles_n) + w.tiles_n * left) + scales +
          20;
 }

@@ -106,9 +106,9 @@ constexpr Rule<CudaMma, MmaSizes> kRules[] = {
        if (half % together != 0) return false;
        // A list's products are of any n.
        const std::int64_t apart = lists_products(p.gemm) ? 1 : p.gemm.n;
-       return p.b_k_major || (p.gemm.epilogue.gate_order == GateOrder::stacked &&
-                              half * size_of(p.gemm.b.dtype) % w.unit == 0 &&
-                              apart * size_of(p.gemm.b.dtype) % w.width == 0);
+       return p.b_k_major ||
+              (!interleaved(p.gemm) && half * size_of(p.gemm.b.dtype) % w.unit == 0 &&
+               apart * size_of(p.gemm.b.dtype) % w.width == 0);
      }},
     {"groups: no splits, stream=0, and at most 4096 of them",
      [](const Problem& p, const DeviceCaps&, const CudaMma& c, const MmaSizes&) {

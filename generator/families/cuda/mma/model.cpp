@@ -72,8 +72,8 @@ double mma_ns(const Problem& p, const DeviceCaps& d, const CudaMma& c, const Mma
   const Gemm& g = p.gemm;
   const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 1.5), units = std::max(1, d.compute_units);
   const double blocks = double(w.tiles) * c.splits;
-  const double stages = g.grouping == Grouping::k ? stages_of_tile(g, c.block_k)
-                                                  : double(ceil_div(w.stages_of_k, c.splits));
+  const double stages = g.grouping() == Grouping::k ? stages_of_tile(g, c.block_k)
+                                                    : double(ceil_div(w.stages_of_k, c.splits));
   // Full waves on all SMs, then the last wave with fewer blocks an SM.
   const int resident =
       static_cast<int>(std::clamp(std::ceil(blocks / units), 1.0, double(w.blocks)));

@@ -289,8 +289,8 @@ namespace kiln::cuda {
 
 bool reads_one_factor(const Problem& p, const CudaSimt& c) {
   if (!gated(p.gemm) || p.b_k_major || c.width_b == 1) return true;
-  return p.gemm.epilogue.gate_order == GateOrder::stacked && !lists_products(p.gemm) &&
-         p.gemm.n % c.width_b == 0 && c.block_n / 2 % c.width_b == 0;
+  return !interleaved(p.gemm) && !lists_products(p.gemm) && p.gemm.n % c.width_b == 0 &&
+         c.block_n / 2 % c.width_b == 0;
 }
 
 bool shares(int rows, int width, bool along_k, int threads, int block_k) {

@@ -47,7 +47,7 @@ double stage_cycles(const Problem& p, const DeviceCaps& d, const WeightsSizes& w
 double blocks_of(const Gemm& g, const WeightsSizes& w, const CudaWeights& c) {
   if (!grouped(g)) return double(w.grid);
   const double rows =
-      g.grouping == Grouping::rows ? double(g.m) / double(g.batch) : expected_rows_of(g);
+      g.grouping() == Grouping::rows ? double(g.m) / double(g.batch) : expected_rows_of(g);
   return std::max(1.0, rows / c.tile_m + 0.5) * double(g.batch) * double(ceil_div(g.n, w.columns));
 }
 

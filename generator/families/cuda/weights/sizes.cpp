@@ -16,7 +16,7 @@ namespace {
 void add_registers(WeightsSizes& w, const Problem& p, const DeviceCaps& d, const CudaWeights& c) {
   const Gemm& g = p.gemm;
   const int steps = w.decode_k / 16, sums = w.tiles_m * w.tiles_n * 4;
-  const bool grouped = w.along > 0, rest = g.zero == Zero::floating;
+  const bool grouped = w.along > 0, rest = g.b.q.zero == Zero::floating;
   const int parts = grouped ? w.tiles_m * w.at_once * 4 : 0;
   const int left_sums = rest ? (grouped ? w.at_once : w.tiles_n) * 4 : 0;
   // Tiles of A that come later meet the same numbers; else only the codes wait.
@@ -24,9 +24,9 @@ void add_registers(WeightsSizes& w, const Problem& p, const DeviceCaps& d, const
   const int numbers = kept ? w.tiles_m * steps * 4 : w.tiles_m * (steps * w.code_bits / 8 + 8);
   // Of a column and group: the scale and the zero point that are fetched, and what they become.
   const int offsets = g.a.dtype == fp16 && w.code_bits == 4 ? 2 : 1;
-  const int each = g.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
+  const int each = g.b.q.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
   const int factors = w.tiles_m * 2 * ((grouped ? w.decode_k / w.along : 1) * each + 1);
-  const bool smooth = g.epilogue.activation > Activation::relu || g.epilogue.gate > Gate::relu;
+  const bool smooth = g.epilogue.activation > Activation::relu || has_costly_gate(g);
   // Elements of A on their way: a lane's reads of 4-bit codes meet twice as many.
   const int left = w.at_once * (w.code_bits == 4 ? 2 : 0);
   // The assembler keeps elements of A, and the addresses of later ones, across groups.
@@ -64,7 +64,7 @@ WeightsSizes weights_sizes(const Problem& p, const DeviceCaps& d, const CudaWeig
   const Gemm& g = p.gemm;
   WeightsSizes w{};
   w.code_bits = bits_of(g.b.dtype);
-  w.along = scale_block(g.scale_b).along;
+  w.along = scale_block(g.b.q.scale).along;
   w.decode_k = w.along == 0 ? std::min(128, c.block_k) : std::max(256 / w.code_bits, w.along);
   w.tiles_m = c.tile_n / 16 / c.warps;
   w.tiles_n = c.tile_m / 8;

@@ -82,7 +82,7 @@ bool may_run_across_k(DType t, bool left) { return size_of(t) == 2 || (left && s
 /// have tensor maps of their own, which begin at multiples of 16 bytes where lines run along k.
 bool factors_fit(const Problem& p, const CudaWgmma& c) {
   const Gemm& g = p.gemm;
-  const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+  const bool stacked = !interleaved(g);
   const int rows = c.pingpong ? c.left : c.left / std::max(1, c.warpgroups);
   if (c.swap && rows % 128 != 0) return false;
   // Packing turns over what is not of 2 bytes.
@@ -137,7 +137,7 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      }},
     {"scale_d: halves=0",
      [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
-       return p.gemm.scale_d == Scale::none || !c.halves;
+       return p.gemm.d.q.scale == Scale::none || !c.halves;
      }},
     {"gate: halves=0", [](const Problem& p, const DeviceCaps&,
                           const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
@@ -152,7 +152,7 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      "with warpgroups=3), and blocks of a cluster that share none",
      [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
        // The lanes that bring rows keep their numbers in registers.
-       return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.scale_a) &&
+       return !c.gather || (gathers(p.gemm) && !blocks_along_k(p.gemm.a.q.scale) &&
                             (c.swap ? c.right : c.left) <= (c.warpgroups == 3 ? 96 : 128) &&
                             (c.swap ? c.cluster_left : c.cluster_right) == 1);
      }},
@@ -160,7 +160,7 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      [](const Problem& p, const DeviceCaps&, const CudaWgmma&) {
        // Across k a group's lines are a stage's last ones, along k they lie where all of k has
        // them.
-       return p.gemm.grouping != Grouping::k || p.a_k_major == p.b_k_major;
+       return p.gemm.grouping() != Grouping::k || p.a_k_major == p.b_k_major;
      }},
     {"gate: B's factors, two matrices to TMA, are whole tiles' halves",
      [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
@@ -474,7 +474,7 @@ void enumerate(const Problem& p, const DeviceCaps& d,
     const bool pack_a = gathers(g) || must_pack(Operand::a, p.a_k_major, !swap);
     const bool pack_b = must_pack(Operand::b, p.b_k_major, swap);
     visit_tiles(p, d, {.swap = swap, .pack_a = pack_a, .pack_b = pack_b}, visit);
-    if (gathers(g) && !must_pack(Operand::a, p.a_k_major, !swap) && !blocks_along_k(g.scale_a))
+    if (gathers(g) && !must_pack(Operand::a, p.a_k_major, !swap) && !blocks_along_k(g.a.q.scale))
       visit_tiles(p, d, {.swap = swap, .pack_b = pack_b, .gather = true}, visit);
     // What comes from registers may also be packed, k-major, first.
     const bool left_across = swap ? !p.b_k_major : !p.a_k_major;
@@ -512,7 +512,7 @@ std::string summation(const Problem&, const DeviceCaps&, const CudaWgmma& c, con
 /// operand.
 std::optional<CudaWgmma> plain(const Problem& p, const DeviceCaps&) {
   const Gemm& g = p.gemm;
-  const bool wide = gated(g) && g.scale_d == Scale::line_128;
+  const bool wide = gated(g) && g.d.q.scale == Scale::line_128;
   return CudaWgmma{.left = wide ? 256 : 128,
                    .right = 128,
                    .stages = splits(g) || wide ? 3 : 4,  // a stage may hold both parts

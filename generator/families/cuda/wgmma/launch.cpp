@@ -16,7 +16,7 @@ enum class BoxEnd : std::uint8_t { with_tile, with_rows };
 /// Both factors of B, one behind the other as batches are; a box holds lines of one of them.
 void see_factors(MapLines& lines, const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm& g,
                  const CudaWgmma& c) {
-  const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+  const bool stacked = !interleaved(g);
   lines.batch *= 2;
   if (s.across_k) {
     lines.length = g.n;
@@ -61,7 +61,7 @@ TensorMapSpec map_of(const WgmmaSizes& w, const WgmmaSizes::Side& s, const Gemm&
   if (const std::int64_t rest = s.rows % lines.box_lines; rest != 0 && end == BoxEnd::with_rows)
     lines.box_lines = static_cast<int>(rest);
   if (s.factors) see_factors(lines, w, s, g, c);
-  if (g.grouping == Grouping::k && s.across_k) end_with_groups(lines);
+  if (g.grouping() == Grouping::k && s.across_k) end_with_groups(lines);
   return tensor_map(lines);
 }
 
@@ -80,7 +80,7 @@ TensorMapSpec map_of_d(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
                  .stride = g.d.batch_stride * size,
                  .box_length = c.swap ? 16 : w.chunk,
                  .box_lines = rows};
-  if (grouped(g) && g.grouping != Grouping::k) {
+  if (grouped(g) && g.grouping() != Grouping::k) {
     lines.offset = -rows * pitch;
     lines.lines = rows;
     // One more, where the last group ends.
@@ -102,7 +102,7 @@ TensorMapSpec map_of_scales(const Gemm& g, const CudaWgmma& c, MapOperand which)
                  .type = DType::fp32,
                  .length = e.length,
                  .lines = e.lines,
-                 .batch = a && g.grouping == Grouping::rows ? 1 : g.batch,
+                 .batch = a && g.grouping() == Grouping::rows ? 1 : g.batch,
                  .pitch = pitch * 4,
                  .stride = e.lines * pitch * 4,
                  .box_length = 4,

@@ -51,14 +51,14 @@ double stage_cycles(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c, d
 
 /// Groups of rows share one A and one D; of masked groups the rows that are expected count.
 double rows_of(const Gemm& g) {
-  if (g.grouping == Grouping::rows) return double(g.m);
-  return double(g.batch) * (g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m));
+  if (g.grouping() == Grouping::rows) return double(g.m);
+  return double(g.batch) * (g.grouping() == Grouping::masked ? expected_rows_of(g) : double(g.m));
 }
 
 /// Clusters' tiles; of groups as many as are expected, half of the last one of each being empty,
 /// which is the only one of few rows. Products of a list have such ends along both sides.
 double tiles_of(const Gemm& g, const WgmmaSizes& w, const CudaWgmma& c) {
-  if (!grouped(g) || g.grouping == Grouping::k) return double(w.tiles);
+  if (!grouped(g) || g.grouping() == Grouping::k) return double(w.tiles);
   const auto along = [](double lines, double tile) { return std::max(1.0, lines / tile + 0.5); };
   const double left = double(c.left) * c.cluster_left, right = double(c.right) * c.cluster_right;
   if (lists_products(g))
@@ -68,7 +68,7 @@ double tiles_of(const Gemm& g, const WgmmaSizes& w, const CudaWgmma& c) {
 }
 
 double bytes_of(const Gemm& g) {
-  if (g.grouping == Grouping::k)
+  if (g.grouping() == Grouping::k)
     return double(g.k) * double(g.m + g.n) * size_of(g.a.dtype) + g.outputs() * size_of(g.d.dtype);
   return rows_of(g) * (double(g.k) * size_of(g.a.dtype) + double(g.n) * size_of(g.d.dtype)) +
          double(g.batch) * double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype);

@@ -93,17 +93,17 @@ void add_sizes(Parameters& out, const Problem& p, const WgmmaSizes& w, const Cud
   const int left = c.left * c.cluster_left, right = c.right * c.cluster_right;
   const int factors = gated(p.gemm) ? 2 : 1;
   add_groups(out, p.gemm, c.swap ? right : left, w.depth, (c.swap ? left : right) / factors);
-  if (blocks_along_k(p.gemm.scale_a)) {
+  if (blocks_along_k(p.gemm.a.q.scale)) {
     const auto lines = [](Scale s) { return scale_block(s).lines; };
-    add("kLeftLines", lines(c.swap ? p.gemm.scale_b : p.gemm.scale_a),
+    add("kLeftLines", lines(c.swap ? p.gemm.b.q.scale : p.gemm.a.q.scale),
         "rows of the left operand that share a scale");
-    add("kRightLines", lines(c.swap ? p.gemm.scale_a : p.gemm.scale_b), "and of the right one");
+    add("kRightLines", lines(c.swap ? p.gemm.a.q.scale : p.gemm.b.q.scale), "and of the right one");
     add("kLeftShare", w.left.scale_share, "rows of its tile for which a stage has one scale");
     add("kRightShare", w.right.scale_share, "and of the right one's");
     if (orders_scales(p.gemm)) {
-      add("kUnitA", unit_of_scales(p.gemm.scale_order_a),
+      add("kUnitA", unit_of_scales(p.gemm.a.q.order),
           "A's scales of a stage lie side by side in rows of whole units, 0: those of a line");
-      add("kUnitB", unit_of_scales(p.gemm.scale_order_b), "and B's");
+      add("kUnitB", unit_of_scales(p.gemm.b.q.order), "and B's");
     }
   }
   if (c.sharing == Sharing::split || c.sharing == Sharing::summed)
@@ -154,9 +154,9 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   v["gather_copies"] = value_of(c.gather);
   v["weights"] = "0";
   v["left_registers"] = value_of(w.left_registers);
-  v["block_scales"] = value_of(blocks_along_k(p.gemm.scale_a));
+  v["block_scales"] = value_of(blocks_along_k(p.gemm.a.q.scale));
   v["scale_order"] = value_of(orders_scales(p.gemm));
-  v["k_group_edges"] = value_of(p.gemm.grouping == Grouping::k && p.a_k_major);
+  v["k_group_edges"] = value_of(p.gemm.grouping() == Grouping::k && p.a_k_major);
   v["scale_pairs"] = value_of(w.scale_pairs);
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));

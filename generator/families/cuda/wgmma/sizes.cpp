@@ -33,13 +33,13 @@ int chunk_of(const CudaWgmma& c, int right, int size) {
 /// For how many rows of a tile one scale is enough, wherever the tile begins. A gate's factors are
 /// n lines apart (stacked) or alternate (interleaved), so their rows share fewer.
 int scale_share(const Gemm& g, bool is_a, const CudaWgmma& c) {
-  const int lines = scale_block(is_a ? g.scale_a : g.scale_b).lines;
+  const int lines = scale_block(is_a ? g.a.q.scale : g.b.q.scale).lines;
   if (lines == 1) return 1;
   const bool left = is_a != c.swap, factors = !is_a && gated(g);
   const int rows = std::gcd(lines, left ? 64 : factors ? c.right / 2 : c.right);
   if (!factors) return rows;
   // Products of a list are of any n, so their stacked factors are any number of lines apart.
-  if (g.epilogue.gate_order == GateOrder::interleaved) return std::gcd(lines / 2, rows);
+  if (interleaved(g)) return std::gcd(lines / 2, rows);
   // A thread's columns of the right operand share one by eights or not at all.
   const std::int64_t apart = lists_products(g) ? 1 : g.n;
   const int share = static_cast<int>(std::gcd(std::int64_t{rows}, apart));
@@ -87,9 +87,9 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
 /// were timed and stored as they are. Both factors beside pairs of tiles spill 448 bytes with fewer
 /// registers for the copies.
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c, bool scale_pairs) {
-  const bool scales_of_both = g.scale_d != Scale::none && g.scale_a != Scale::none;
-  const bool cut = c.sharing != Sharing::tiles || g.grouping == Grouping::k || lists_products(g) ||
-                   c.gather || (gated(g) && (scales_of_both || scale_pairs));
+  const bool scales_of_both = g.d.q.scale != Scale::none && g.a.q.scale != Scale::none;
+  const bool cut = c.sharing != Sharing::tiles || g.grouping() == Grouping::k ||
+                   lists_products(g) || c.gather || (gated(g) && (scales_of_both || scale_pairs));
   switch (c.warpgroups) {
     case 1:
       return {255, 240, 56};
@@ -101,7 +101,7 @@ WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c, bool scale_pai
   }
 }
 
-bool scaled(const Gemm& g) { return g.scale_a != Scale::none || g.scale_b != Scale::none; }
+bool scaled(const Gemm& g) { return g.a.q.scale != Scale::none || g.b.q.scale != Scale::none; }
 
 void add_scale_registers(WgmmaSizes& w, const CudaWgmma& c) {
   const int rows = w.left.scale_share < 64 ? 2 : 1;
@@ -131,7 +131,7 @@ void add_shared(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
   std::int64_t scales = 0;
   if (c.tma_scales) {
     scales = ceil_div(c.stages + 3, 4) * copied_scale_bytes(w, c);
-  } else if (blocks_along_k(p.gemm.scale_a)) {
+  } else if (blocks_along_k(p.gemm.a.q.scale)) {
     scales = c.stages * scale_bytes(w, c);
   }
   w.shared_bytes = c.stages * w.stage_bytes + scales + largest_bytes(w, p.gemm, c) +
@@ -180,10 +180,10 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   w.warpgroup_rows = c.pingpong ? c.left : c.left / c.warpgroups;
   w.accumulators = c.right / 2;
   w.subtiles = w.warpgroup_rows / 64;
-  w.scale_pairs = g.scale_d == Scale::line_128 && !c.swap && columns_of_d(c, w) % 128 == 64 &&
+  w.scale_pairs = g.d.q.scale == Scale::line_128 && !c.swap && columns_of_d(c, w) % 128 == 64 &&
                   c.cluster_left == 1 && c.cluster_right == 2 && c.sharing == Sharing::tiles;
   w.registers = wgmma_registers(g, c, w.scale_pairs);
-  if (blocks_along_k(g.scale_a)) add_scale_registers(w, c);
+  if (blocks_along_k(g.a.q.scale)) add_scale_registers(w, c);
   // The compiler reads scales, and what zero points need, ahead of both factors' sums: with 144
   // sums of integers a thread spills, with 128 it does not.
   if (gated(g) && g.accumulator == s32 && scaled(g)) w.scale_registers = 88;
@@ -196,11 +196,11 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   // behind lines of 1,022 bytes was overwritten.
   const bool whole = g.n * w.d_bytes % 16 == 0;
   const bool summed = c.sharing == Sharing::summed;
-  const bool of_rows = grouped(g) && g.grouping != Grouping::k;
+  const bool of_rows = grouped(g) && g.grouping() != Grouping::k;
   const bool one_pitch = !of_rows || g.d.batch_stride % g.d.ld == 0;  // of all groups' rows
   // Codes with scales by whole 16 bytes; other bytes go straight from registers.
   const int right_of_d = w.right.factors ? c.right / 2 : c.right;
-  const bool codes = g.scale_d != Scale::none && (c.swap || right_of_d % 16 == 0);
+  const bool codes = g.d.q.scale != Scale::none && (c.swap || right_of_d % 16 == 0);
   // The copy engine stores boxes of rows that follow one another. Rows of a list's products may end
   // anywhere, so warps store them, through buffers where elements have two bytes or more.
   const bool list = lists_products(g);
@@ -243,10 +243,10 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
 }
 
 bool aligned_for_copies(const Gemm& g, Operand which) {
-  if (g.grouping != Grouping::k) return line_alignment(g, which) >= 16;
+  if (g.grouping() != Grouping::k) return line_alignment(g, which) >= 16;
   // Of lines along k, too: a box may begin at any element of one.
   Gemm whole = g;
-  whole.grouping = Grouping::none;
+  whole.groups = Groups{};
   whole.batch = 1;
   return line_alignment(whole, which) >= 16;
 }
@@ -270,21 +270,22 @@ bool splits_fit(Sharing sharing, int splits, const WgmmaSizes& w) {
 bool scales_may_be_copied(const Gemm& g) {
   // Along the innermost dimension a copy begins at a multiple of 16 bytes, a group of rows
   // anywhere.
-  if (g.scale_order_a != ScaleOrder::lines && g.grouping == Grouping::rows) return false;
-  return g.scale_a == Scale::line_128 && g.scale_b == Scale::square_128 && !gated(g) &&
-         !gathers(g) && g.grouping != Grouping::k && address_alignment(g, Operand::scale_a) >= 16 &&
+  if (g.a.q.order != ScaleOrder::lines && g.grouping() == Grouping::rows) return false;
+  return g.a.q.scale == Scale::line_128 && g.b.q.scale == Scale::square_128 && !gated(g) &&
+         !gathers(g) && g.grouping() != Grouping::k &&
+         address_alignment(g, Operand::scale_a) >= 16 &&
          address_alignment(g, Operand::scale_b) >= 16 && ceil_div(g.k, 128) % 4 == 0 &&
          leading_dimension(g, Operand::scale_a) % 4 == 0;
 }
 
 bool scales_of_d_fit(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
-  if (g.scale_d == Scale::none || g.scale_d == Scale::tensor) return true;
+  if (g.d.q.scale == Scale::none || g.d.q.scale == Scale::tensor) return true;
   if (w.scale_pairs) return true;
   const int tile = columns_of_d(c, w);
   const int own = w.warpgroup_rows / (w.left.factors ? 2 : 1);  // of a warpgroup, where swapped
-  const int share = g.scale_d == Scale::line ? tile : 128;
+  const int share = g.d.q.scale == Scale::line ? tile : 128;
   if (c.sharing == Sharing::summed || tile % share != 0) return false;
-  if (g.scale_d == Scale::line && tile < g.n) return false;
+  if (g.d.q.scale == Scale::line && tile < g.n) return false;
   if (!c.swap || own % share == 0) return true;
   return share % own == 0 && !c.pingpong && c.sharing == Sharing::tiles;
 }

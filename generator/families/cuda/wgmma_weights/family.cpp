@@ -92,7 +92,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
      [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights&, const WgmmaWeightsSizes&) {
        const Gemm& g = p.gemm;
        return !gated(g) || g.batch == 1 ||
-              (g.epilogue.gate_order == GateOrder::stacked && g.b.batch_stride == 2 * g.n * g.b.ld);
+              (!interleaved(g) && g.b.batch_stride == 2 * g.n * g.b.ld);
      }},
     {"groups: sharing=tiles, and at most 4096 of them",
      [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
@@ -104,7 +104,7 @@ constexpr Rule<CudaWgmmaWeights, WgmmaWeightsSizes> kRules[] = {
         const WgmmaWeightsSizes&) { return !c.round_weights || may_round(p.gemm, d); }},
     {"zero points are integers, or there are none, or round_weights=1",
      [](const Problem& p, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {
-       return p.gemm.zero != Zero::floating || c.round_weights;
+       return p.gemm.b.q.zero != Zero::floating || c.round_weights;
      }},
     {"a turn is of one stage, or round_weights=1 and there are more stages",
      [](const Problem&, const DeviceCaps&, const CudaWgmmaWeights& c, const WgmmaWeightsSizes&) {

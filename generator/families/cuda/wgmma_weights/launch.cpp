@@ -23,7 +23,7 @@ GpuLaunch wgmma_weights_launch(const Problem& p, const DeviceCaps& d, const Cuda
                  .box_lines = 64 * c.warpgroups};
   if (gated(g)) {
     // Both factors, one behind the other as batches are.
-    const bool stacked = g.epilogue.gate_order == GateOrder::stacked;
+    const bool stacked = !interleaved(g);
     codes.batch *= 2;
     codes.stride = stacked ? g.n * codes.pitch : codes.pitch;
     if (!stacked) codes.pitch *= 2;

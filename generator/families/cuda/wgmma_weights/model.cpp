@@ -59,8 +59,8 @@ double turn_cycles(const Problem& p, const CudaWgmmaWeights& c, const WgmmaWeigh
 
 /// Rows of A and D that are computed; of masked groups those that are expected.
 double computed_rows(const Gemm& g) {
-  if (g.grouping == Grouping::rows) return double(g.m);
-  return double(g.batch) * (g.grouping == Grouping::masked ? expected_rows_of(g) : double(g.m));
+  if (g.grouping() == Grouping::rows) return double(g.m);
+  return double(g.batch) * (g.grouping() == Grouping::masked ? expected_rows_of(g) : double(g.m));
 }
 
 /// Tiles; of groups as many as are expected, half of the last one of each being empty, which is the

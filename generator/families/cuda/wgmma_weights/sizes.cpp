@@ -17,11 +17,11 @@ int registers_of(const Problem& p, const CudaWgmmaWeights& c, const WgmmaWeights
   const bool of_groups = w.along > 0 && !c.round_weights;
   const int sums = w.wgmma.accumulators * (w.factors + (of_groups ? 1 : 0));
   const int groups = w.along > 0 ? c.block_k * c.stages_of_turn() / w.along : 1;
-  const int each = (g.zero == Zero::none                    ? 2
+  const int each = (g.b.q.zero == Zero::none                ? 2
                     : w.code_bits == 4 && g.a.dtype == fp16 ? 5
                                                             : 4) +
-                   (g.zero == Zero::floating ? 1 : 0);
-  const bool smooth = g.epilogue.activation > Activation::relu || g.epilogue.gate > Gate::relu;
+                   (g.b.q.zero == Zero::floating ? 1 : 0);
+  const bool smooth = g.epilogue.activation > Activation::relu || has_costly_gate(g);
   // Whole columns of fp8 with a gate spill 16 bytes of two warpgroups' threads at 136 rows, with
   // split-K 40 at 120; groups of 128, two of them a stage, with stream-K 180 at 80.
   const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::stream;
@@ -47,13 +47,13 @@ WgmmaWeightsSizes wgmma_weights_sizes(const Problem& p, const DeviceCaps& d,
                       .wgmma = {},
                       .factors = factors,
                       .code_bits = bits_of(p.gemm.b.dtype),
-                      .along = scale_block(p.gemm.scale_b).along,
+                      .along = scale_block(p.gemm.b.q.scale).along,
                       .code_pitch = 0,
                       .registers = 0};
   w.numbers.gemm.b.dtype = p.gemm.a.dtype;
   // Each column reads the scale of its square; of what type scales are does not matter here.
-  if (p.gemm.scale_b == Scale::square_128) w.numbers.gemm.scale_b = Scale::line_128;
-  if (p.gemm.scale_b == Scale::mx_32) w.numbers.gemm.scale_b = Scale::line_32;
+  if (p.gemm.b.q.scale == Scale::square_128) w.numbers.gemm.b.q.scale = Scale::line_128;
+  if (p.gemm.b.q.scale == Scale::mx_32) w.numbers.gemm.b.q.scale = Scale::line_32;
   w.wgmma = wgmma_sizes(w.numbers, d, w.wgmma_config);
   w.code_pitch = c.block_k * w.code_bits / 8;
   WgmmaSizes& own = w.wgmma;

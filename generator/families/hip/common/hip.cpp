@@ -68,22 +68,22 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   add_epilogue(v, g);
   v["integer"] = value_of(g.accumulator == s32);
   v["double"] = value_of(g.accumulator == fp64);
-  v["scales"] = value_of(g.scale_a != Scale::none || g.scale_b != Scale::none);
+  v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);
   v["zeros"] = "0";
   v["groups"] = value_of(grouped(g));
-  v["row_groups"] = value_of(g.grouping == Grouping::rows || g.grouping == Grouping::masked);
-  v["k_groups"] = value_of(g.grouping == Grouping::k);
-  v["lists"] = value_of(g.grouping == Grouping::list);
+  v["row_groups"] = value_of(g.grouping() == Grouping::rows || g.grouping() == Grouping::masked);
+  v["k_groups"] = value_of(g.grouping() == Grouping::k);
+  v["lists"] = value_of(g.grouping() == Grouping::list);
   v["list_maps"] = "0";  // of no family
-  v["masked"] = value_of(g.grouping == Grouping::masked);
+  v["masked"] = value_of(g.grouping() == Grouping::masked);
   // Of sums of integers; those of other operands are multiplied with their elements.
-  for (const auto& [side, scale] : {std::pair{"a", g.scale_a}, {"b", g.scale_b}}) {
+  for (const auto& [side, scale] : {std::pair{"a", g.a.q.scale}, {"b", g.b.q.scale}}) {
     const bool of_sums = g.accumulator == s32 && scale != Scale::none;
     v[fmt::format("line_scale_{}", side)] = value_of(of_sums);
     v[fmt::format("tensor_scale_{}", side)] = value_of(of_sums && scale == Scale::tensor);
   }
   v["scale_d"] = "none";  // of no family
-  v["zero_a"] = EnumNames<Scale>::names[static_cast<std::size_t>(g.zero_a)];
+  v["zero_a"] = EnumNames<Zero>::names[static_cast<std::size_t>(g.a.q.zero)];
   v["indexed"] = v["gather"] = v["scatter"] = v["amax"] = value_of(false);  // of no family
 }
 

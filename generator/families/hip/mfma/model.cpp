@@ -54,7 +54,7 @@ double predict_mfma_ns(const Problem& p, const DeviceCaps& d, const HipMfma& c,
   const int resident = resident_blocks(w, d);
   const double stage = stage_cost(w, d, c).cycles;
   constexpr double kMemory = 800;  // cycles
-  const double stages = g.grouping == Grouping::k
+  const double stages = g.grouping() == Grouping::k
                             ? stages_of_tile(g, w.tile_k)
                             : double(ceil_div(ceil_div(g.k, w.tile_k), c.splits));
   const double rounds =

@@ -18,7 +18,7 @@ int power_of_two_in(std::int64_t value) {
 
 /// Products of a list have lines of any length, groups of k begin and end anywhere along them.
 bool any_ends(const Gemm& g, bool along) {
-  return lists_products(g) || (g.grouping == Grouping::k && along);
+  return lists_products(g) || (g.grouping() == Grouping::k && along);
 }
 
 /// Bytes that one load of an operand may take: they never straddle the end of a line, and buffer
@@ -27,7 +27,7 @@ bool any_ends(const Gemm& g, bool along) {
 int load_width(const Gemm& g, Operand which, std::int64_t line, bool edges) {
   const int element = size_of(dtype_of(g, which));
   if (edges) line = 16;
-  const bool in_group = edges && g.grouping == Grouping::k;
+  const bool in_group = edges && g.grouping() == Grouping::k;
   const int aligned = std::max(line_alignment(in_group ? alone(g, g.k) : g, which), element);
   const int width = power_of_two_in(line * element);
   return aligned >= 4 ? width : std::min(width, aligned);
@@ -131,7 +131,7 @@ void add_loads(MfmaSizes& p, const Problem& problem, const HipMfma& c, ArchSet a
   p.turned_b = c.turn && !p.along_b;
   // Rows of a group may end at any element. Across k, lanes without rows load what lies behind a
   // line's rows: a width that does not divide the pitch could straddle the end of the operand.
-  const bool parts_of_a = grouped(g) && g.grouping != Grouping::k;
+  const bool parts_of_a = grouped(g) && g.grouping() != Grouping::k;
   const std::int64_t across_a = parts_of_a ? 1 : g.m | leading_dimension(g, Operand::a);
   const std::int64_t across_b = g.n | leading_dimension(g, Operand::b);
   p.edges_a = any_ends(g, p.along_a), p.edges_b = any_ends(g, p.along_b);
@@ -170,7 +170,7 @@ MfmaSizes mfma_sizes(const Problem& problem, const DeviceCaps& device, const Hip
   p.waves = c.waves_m * c.waves_n;
   p.threads = 64 * p.waves;
   add_loads(p, problem, c, arch);
-  p.ragged_k = g.k % p.tile_k != 0 || g.grouping == Grouping::k || lists_products(g);
+  p.ragged_k = g.k % p.tile_k != 0 || g.grouping() == Grouping::k || lists_products(g);
   const int words = p.instruction->a_registers(), lanes_of_k = 64 / c.rows;
   p.step_units = words > 4 ? 2 : 1;
   p.pieces = p.step_units * 4 / words;

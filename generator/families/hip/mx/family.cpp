@@ -172,7 +172,7 @@ void visit_launches(const Problem& p, const DeviceCaps& d, HipMx c,
 void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
-  if (g.m < 1 || g.n < 1 || g.scale_a != Scale::mx_32) return;
+  if (g.m < 1 || g.n < 1 || g.a.q.scale != Scale::mx_32) return;
   for (const int rows : {16, 32})
     for (const int m : kTiles)
       for (const int n : kTiles) {

@@ -34,9 +34,10 @@ SimtSizes sizes_of(const Problem& p, const DeviceCaps&, const HipSimt& c) {
 bool scales_suit_groups(const Problem& p, const DeviceCaps&, const HipSimt&, const SimtSizes&) {
   const Gemm& g = p.gemm;
   if (g.accumulator == s32) return true;
-  if (g.grouping == Grouping::k) return !blocks_along_k(g.scale_a) && !blocks_along_k(g.scale_b);
-  return !(g.grouping == Grouping::rows || g.grouping == Grouping::masked) ||
-         g.scale_a == Scale::none;
+  if (g.grouping() == Grouping::k)
+    return !blocks_along_k(g.a.q.scale) && !blocks_along_k(g.b.q.scale);
+  return !(g.grouping() == Grouping::rows || g.grouping() == Grouping::masked) ||
+         g.a.q.scale == Scale::none;
 }
 
 constexpr Rule<HipSimt, SimtSizes> kRules[] = {
@@ -98,10 +99,10 @@ Parameters parameters(const Problem& p, const DeviceCaps& d, const HipSimt& c, c
   add("kEachM", c.each_m, "rows of a thread");
   add("kEachN", c.each_n, "columns of it");
   add("kPad", c.pad, "elements between rows of k in shared memory");
-  const bool scaled = p.gemm.scale_a != Scale::none || p.gemm.scale_b != Scale::none;
+  const bool scaled = p.gemm.a.q.scale != Scale::none || p.gemm.b.q.scale != Scale::none;
   if (scaled && p.gemm.accumulator != s32) {
-    add_scaled(out, "A", p.gemm.a, p.gemm.scale_a);
-    add_scaled(out, "B", p.gemm.b, p.gemm.scale_b);
+    add_scaled(out, "A", p.gemm.a, p.gemm.a.q.scale);
+    add_scaled(out, "B", p.gemm.b, p.gemm.b.q.scale);
   }
   out.constants.push_back(flag("kAlongA", p.a_k_major, "A's rows lie along k"));
   out.constants.push_back(flag("kAlongB", p.b_k_major, "B's rows lie along k"));

@@ -27,11 +27,10 @@ Gemm gated_copy(Gemm gemm, test::RandomGemm& random) {
   gemm.c.order = gemm.d.order = Order::row_major;
   if (!is_floating(gemm.d.dtype)) gemm.c.dtype = gemm.d.dtype = random.one_in(2) ? fp32 : bf16;
   gemm.epilogue.activation = Activation::none;
-  gemm.epilogue.gate = static_cast<Gate>(1 + random.below(5));
-  gemm.epilogue.gate_order = static_cast<GateOrder>(random.below(2));
+  const auto function = static_cast<Gate>(1 + random.below(5));
+  gemm.epilogue.gate = Gated{function, static_cast<GateOrder>(random.below(2))};
   if (!validate(gemm))
-    for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d})
-      matrix->ld = matrix->batch_stride = 0;
+    for (Matrix* matrix : gemm.matrices()) matrix->ld = matrix->batch_stride = 0;
   return gemm;
 }
 

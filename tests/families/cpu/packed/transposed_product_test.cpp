@@ -41,7 +41,7 @@ Gemm few_columns(test::RandomGemm& random, const TypeRow& types) {
   auto& rows = swapped ? gemm.n : gemm.m;
   columns = 1 + std::int64_t(random.below(20));
   rows = 21 + std::int64_t(random.below(150));
-  for (Matrix* matrix : {&gemm.a, &gemm.b, &gemm.c, &gemm.d}) matrix->ld = matrix->batch_stride = 0;
+  for (Matrix* matrix : gemm.matrices()) matrix->ld = matrix->batch_stride = 0;
   return gemm;
 }
 

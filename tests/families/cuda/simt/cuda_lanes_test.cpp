@@ -11,6 +11,7 @@
 #define KILN_DEVICE inline
 #include "templates/cuda/common/swizzle.h"
 #include "templates/cuda/simt/lanes.h"
+#undef KILN_DEVICE
 
 namespace kiln::cuda_lanes_test {
 

@@ -12,6 +12,7 @@
 
 #define KILN_DEVICE inline
 #include "templates/cuda/common/banks.h"
+#undef KILN_DEVICE
 
 namespace kiln::cuda_weights_test {
 

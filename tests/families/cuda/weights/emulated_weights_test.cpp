@@ -79,13 +79,12 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
   if (random.below(3) == 0) {
     g.epilogue.bias = static_cast<Bias>(random.below(3));
     g.epilogue.activation = static_cast<Activation>(random.below(5));
-    g.epilogue.residual = random.below(2) == 0 && g.scatter == Scatter::none;
+    g.epilogue.residual = random.below(2) == 0 && scattered_rows(g) == nullptr;
   }
   if (with == With::gate || (with == With::groups && random.below(3) == 0))
     g = gated_copy(g, random);
   lay_out(g, random, 2 << random.below(4));
-  if (g.grouping == Grouping::rows)
-    for (Matrix* matrix : {&g.a, &g.c, &g.d}) matrix->batch_stride = 0;
+  if (g.grouping() == Grouping::rows) g.a.batch_stride = g.c.batch_stride = g.d.batch_stride = 0;
   return g;
 }
 

@@ -12,6 +12,7 @@
 
 #define KILN_DEVICE inline
 #include "templates/cuda/common/hilbert.h"
+#undef KILN_DEVICE
 
 namespace kiln::hilbert_test {
 

@@ -13,6 +13,7 @@
 
 #define KILN_DEVICE inline
 #include "templates/cuda/common/swizzle.h"
+#undef KILN_DEVICE
 
 namespace kiln::cuda_wgmma_weights_test {
 

@@ -43,10 +43,9 @@ enum class With : std::uint8_t { nothing, gate, groups };
 /// that those of two groups lie as far apart as one group's.
 void put_in_groups(Gemm& g, RandomGpuGemm& random) {
   lay_out(g, random);
-  if (g.grouping == Grouping::rows)
-    for (Matrix* matrix : {&g.a, &g.c, &g.d}) matrix->batch_stride = 0;
-  if (g.epilogue.gate == Gate::none) return;
-  g.epilogue.gate_order = GateOrder::stacked;
+  if (g.grouping() == Grouping::rows) g.a.batch_stride = g.c.batch_stride = g.d.batch_stride = 0;
+  if (!g.epilogue.gate) return;
+  g.epilogue.gate->order = GateOrder::stacked;
   g.b.batch_stride = 2 * g.n * g.b.ld;
 }
 
@@ -64,13 +63,13 @@ Gemm problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, 
   if (with == With::groups)
     g = g.grouped(1 + std::int64_t(random.below(6)),
                   random.below(2) == 0 ? Grouping::rows : Grouping::masked);
-  if (g.grouping == Grouping::rows && random.below(3) == 0)
+  if (g.grouping() == Grouping::rows && random.below(3) == 0)
     g = g.scattered(1 + std::int64_t(random.below(50)), Scatter::weighted);
   if (with != With::groups && random.below(4) == 0) g = g.batched(2);
   if (random.below(3) == 0) {
     g.epilogue.bias = static_cast<Bias>(random.below(3));
     g.epilogue.activation = static_cast<Activation>(random.below(5));
-    g.epilogue.residual = random.below(2) == 0 && g.scatter == Scatter::none;
+    g.epilogue.residual = random.below(2) == 0 && scattered_rows(g) == nullptr;
   }
   if (with == With::gate || (with == With::groups && random.below(3) == 0))
     g = gated_copy(g, random);
@@ -107,7 +106,7 @@ void prove_sampled(With with) {
 /// Where weights are rounded: groups along k alone, zero points of every kind.
 Gemm fast_problem(RandomGpuGemm& random, const TypeRow& row, Scale group, Zero zero, With with) {
   Gemm g = problem(random, row, group, zero, with).with_numerics(Numerics::fast);
-  if (row.a == fp16) g.scale_type = fp16;
+  if (row.a == fp16) g.b.q.type = fp16;
   return g;
 }
 

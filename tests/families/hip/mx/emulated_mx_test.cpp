@@ -43,7 +43,7 @@ Gemm problem(Draw& draw, DType a, DType b) {
   if (draw.one_in(4)) g.epilogue.activation = Activation::relu;
   // Whole bytes of both at least; at most what buffer loads take at once.
   const std::int64_t bytes = std::int64_t{1} << draw.below(5);
-  for (Matrix* m : {&g.a, &g.b, &g.c, &g.d}) {
+  for (Matrix* m : g.matrices()) {
     const Operand which = m == &g.a   ? Operand::a
                           : m == &g.b ? Operand::b
                           : m == &g.c ? Operand::c
