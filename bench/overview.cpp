@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "bench/device_name.h"
-#include "cache/measurements.h"
-#include "cache/offline.h"
-#include "cache/stored_roof.h"
+#include "cache/exchange/offline.h"
+#include "cache/records/measurements.h"
+#include "cache/records/stored_roof.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
 #include "generator/problem/size.h"

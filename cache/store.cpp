@@ -7,9 +7,9 @@
 #include <cmath>
 #include <map>
 
-#include "cache/move_aside.h"
-#include "cache/seal.h"
-#include "cache/store_impl.h"
+#include "cache/layers/layers.h"
+#include "cache/layers/move_aside.h"
+#include "cache/rows/seal.h"
 #include "generator/space/launch_text.h"
 #include "runtime/log.h"
 

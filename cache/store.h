@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/range_table.h"
+#include "cache/rows/range_table.h"
 #include "generator/space/space.h"
 #include "kiln/options.hpp"
 #include "runtime/machine_limits.h"
@@ -97,7 +97,7 @@ struct StoreOptions {
   std::filesystem::path database;
   std::vector<std::filesystem::path> shipped;  // read only, first wins
   /// Nobody named the file: one that is damaged or another program's is moved aside
-  /// (cache/move_aside.h) with a warning, and a new one is made.
+  /// (cache/layers/move_aside.h) with a warning, and a new one is made.
   bool by_default = false;
 };
 
@@ -183,8 +183,9 @@ class Store {
   /// The model of the key's class of problems, fitted to measurements.
   std::optional<FittedModel> fit(const BestKey& key);
   Status put_fit(const BestKey& key, const FittedModel& model);
-  /// Adds or replaces a range's table with rows for its kernels (cache/range_kernels.h), which are
-  /// stored and verified at the sizes that its cells name; the key's problem is any of the range.
+  /// Adds or replaces a range's table with rows for its kernels (cache/rows/range_kernels.h), which
+  /// are stored and verified at the sizes that its cells name; the key's problem is any of the
+  /// range.
   Status put_range(const BestKey& key, const GemmRange& range, const RangeTable& table);
   /// Ranges on the key's device under its policy and class of determinism, the user's own first.
   std::vector<RangeRecord> ranges_of(const BestKey& key);
@@ -257,9 +258,9 @@ class Store {
   Result<std::vector<Record>> list_kernels();
   /// Ranges of every layer; the user's own first.
   Result<std::vector<RangeRecord>> list_ranges();
-  /// Every measurement that the filter takes (cache/measurements.h), the user's own file first, in
-  /// the order in which they were made. Rows that cannot be read are left out. `visit` must not
-  /// call the store. Errors: database.
+  /// Every measurement that the filter takes (cache/records/measurements.h), the user's own file
+  /// first, in the order in which they were made. Rows that cannot be read are left out. `visit`
+  /// must not call the store. Errors: database.
   Status each_measurement(const MeasurementFilter& filter,
                           const std::function<void(const StoredMeasurement&)>& visit);
   /// Adds measurements whose key and config are not in the user's own file, as evidence: without
@@ -276,12 +277,13 @@ class Store {
   Status export_to(const std::filesystem::path& file, int fastest = 0);
   /// Merges a file; rows already here win. Errors: database, bad_input (no such file).
   Result<ImportReport> import_from(const std::filesystem::path& file);
-  /// Merges files of equal rank, weighing every row (cache/merge.h), in one transaction: all of
-  /// them or nothing. Errors: database (a file that is damaged, newer or not kiln's; a full disk),
-  /// bad_input (no such file, the database itself, no row of the device asked for).
+  /// Merges files of equal rank, weighing every row (cache/exchange/merge.h), in one transaction:
+  /// all of them or nothing. Errors: database (a file that is damaged, newer or not kiln's; a full
+  /// disk), bad_input (no such file, the database itself, no row of the device asked for).
   Result<MergeReport> merge_from(const std::vector<std::filesystem::path>& files,
                                  const MergeOptions& options);
-  /// Makes the user's own file smaller (cache/prune.h). Errors: bad_input (no condition), database.
+  /// Makes the user's own file smaller (cache/records/prune.h). Errors: bad_input (no condition),
+  /// database.
   Result<PruneReport> prune(const PruneOptions& options);
   /// Compresses code and sources of the user's own file again, with today's dictionaries and more
   /// patience than a search has, and gives free space back. No row changes what it says. Errors:

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "cache/exchange/offline.h"
 #include "cache/keys.h"
-#include "cache/offline.h"
 #include "cache/printable.h"
 #include "cli/commands.h"
 #include "cli/db_class.h"

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <set>
 
-#include "cache/class_kernels.h"
-#include "cache/class_maker.h"
+#include "cache/exchange/class_maker.h"
 #include "cache/keys.h"
 #include "cache/printable.h"
+#include "cache/records/class_kernels.h"
 #include "cli/report.h"
 #include "runtime/cpu/cpu.h"
 

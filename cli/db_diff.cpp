@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "cache/diff.h"
+#include "cache/exchange/diff.h"
 #include "cache/keys.h"
 #include "cli/report.h"
 

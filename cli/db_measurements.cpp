@@ -6,9 +6,9 @@
 #include <iostream>
 #include <sstream>
 
+#include "cache/exchange/t4.h"
 #include "cache/keys.h"
-#include "cache/measurements.h"
-#include "cache/t4.h"
+#include "cache/records/measurements.h"
 #include "cli/report.h"
 #include "generator/problem/timed_flops.h"
 

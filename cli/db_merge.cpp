@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cache/exchange/merge.h"
 #include "cache/keys.h"
-#include "cache/merge.h"
 #include "cache/printable.h"
 #include "cli/report.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cache/prune.h"
+#include "cache/records/prune.h"
 #include "cli/quantity.h"
 #include "cli/report.h"
 

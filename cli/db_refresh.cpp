@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cache/fits.h"
+#include "cache/exchange/refresh.h"
 #include "cache/printable.h"
-#include "cache/refresh.h"
+#include "cache/records/fit_class.h"
 #include "cli/report.h"
 
 namespace kiln::cli {

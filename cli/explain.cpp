@@ -1,8 +1,8 @@
 // `kiln explain`: which kernel a shape gets, why, and on what evidence.
 #include <fmt/format.h>
 
+#include "cache/exchange/offline.h"
 #include "cache/keys.h"
-#include "cache/offline.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "cli/options.h"
 #include "engine/outlook.h"
 

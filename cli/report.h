@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/stored_roof.h"
+#include "cache/records/stored_roof.h"
 #include "kiln/options.hpp"
 
 namespace kiln::cli {

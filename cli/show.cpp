@@ -5,7 +5,7 @@
 #include <optional>
 #include <sstream>
 
-#include "cache/offline.h"
+#include "cache/exchange/offline.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "cache/recorded_work.h"
+#include "cache/exchange/recorded_work.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "cli/report.h"
 #include "fleet/device_kind.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cache/offline.h"
+#include "cache/exchange/offline.h"
 #include "cache/printable.h"
 #include "cli/report.h"
 #include "generator/problem/spelling.h"

@@ -1,6 +1,6 @@
 #include "cli/version.h"
 
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
 #include "cache/store.h"
 #include "generator/space/space.h"
 #include "kiln/engine.hpp"

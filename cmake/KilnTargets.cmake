@@ -130,7 +130,7 @@ kiln_layer(tuner kiln_runtime nlohmann_json::nlohmann_json)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tuner/verify/accumulate.cpp PROPERTIES
                             COMPILE_OPTIONS -O3 SKIP_UNITY_BUILD_INCLUSION ON)
 kiln_layer(cache kiln_tuner kiln_sqlite kiln_zstd)
-# What kernels have in common, for zstd: cache/dictionaries.h.
+# What kernels have in common, for zstd: cache/codec/dictionaries.h.
 kiln_embed(kiln_cache dictionaries/source-33001 kiln kSource33001)
 kiln_embed(kiln_cache dictionaries/cubin-33002 kiln kCubin33002)
 kiln_embed(kiln_cache dictionaries/x86-33003 kiln kX8633003)

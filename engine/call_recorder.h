@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "engine/call_counter.h"
 #include "generator/problem/device_caps.h"
 #include "kiln/engine.hpp"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cache/records/stored_roof.h"
 #include "cache/store.h"
-#include "cache/stored_roof.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "cache/codec.h"
+#include "cache/codec/codec.h"
 #include "generator/space/parameters.h"
 
 namespace kiln {

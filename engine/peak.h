@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "cache/stored_roof.h"
+#include "cache/records/stored_roof.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "cache/class_kernels.h"
+#include "cache/records/class_kernels.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/device_class.h"
 #include "generator/problem/spelling.h"

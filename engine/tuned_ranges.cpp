@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cache/keys.h"
-#include "cache/range_kernels.h"
+#include "cache/rows/range_kernels.h"
 #include "generator/problem/size.h"
 #include "tuner/verify/envelope.h"
 

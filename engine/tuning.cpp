@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "cache/fits.h"
+#include "cache/exchange/offline.h"
 #include "cache/keys.h"
-#include "cache/offline.h"
+#include "cache/records/fit_class.h"
 #include "engine/engine_impl.h"
 #include "engine/held.h"
 #include "engine/peak.h"

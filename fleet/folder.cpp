@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "cache/trust.h"
+#include "cache/layers/trust.h"
 #include "fleet/plan_file.h"
 #include "fleet/shared_file.h"
 #include "runtime/log.h"

@@ -14,8 +14,8 @@
 #include <sstream>
 #include <utility>
 
+#include "cache/layers/trust.h"
 #include "cache/printable.h"
-#include "cache/trust.h"
 #include "fleet/shared_file.h"
 #include "runtime/log.h"
 

@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "cache/merge.h"
+#include "cache/exchange/merge.h"
 #include "cache/store.h"
 #include "fleet/device_kind.h"
 

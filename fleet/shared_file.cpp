@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cache/trust.h"
+#include "cache/layers/trust.h"
 
 namespace kiln {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "cache/exchange/recorded_work.h"
 #include "cache/keys.h"
-#include "cache/recorded_work.h"
 #include "generator/problem/spelling.h"
 #include "runtime/backend.h"
 

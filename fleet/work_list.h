@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "generator/problem/device_caps.h"
 #include "kiln/range.hpp"
 

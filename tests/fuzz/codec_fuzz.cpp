@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "cache/codec.h"
+#include "cache/codec/codec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::int32_t claimed = 0;

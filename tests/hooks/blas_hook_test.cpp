@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "hooks/common/decision.h"
 #include "hooks/common/once.h"
 #include "kiln/kiln.hpp"

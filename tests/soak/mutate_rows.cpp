@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
 #include "soak/soak.h"
 
 namespace kiln::soak {

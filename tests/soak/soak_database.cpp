@@ -17,13 +17,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "cache/class_kernels.h"
-#include "cache/class_maker.h"
-#include "cache/diff.h"
+#include "cache/exchange/class_maker.h"
+#include "cache/exchange/diff.h"
+#include "cache/exchange/refresh.h"
 #include "cache/keys.h"
-#include "cache/prune.h"
-#include "cache/refresh.h"
-#include "cache/stored_roof.h"
+#include "cache/records/class_kernels.h"
+#include "cache/records/prune.h"
+#include "cache/records/stored_roof.h"
 #include "engine/engine_impl.h"
 #include "runtime/compiler.h"
 #include "soak/call.h"

@@ -6,7 +6,7 @@
 
 #include "bench/report.h"
 #include "bench/svg.h"
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "runtime/cpu/cpu.h"
 #include "support/kiln_command.h"
 

@@ -1,6 +1,6 @@
 // Kernels of a class of CPUs: a program without a compiler and without a worker multiplies problems
 // by them that nobody tuned, on any CPU that has the class's instructions.
-#include "cache/class_kernels.h"
+#include "cache/records/class_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <set>
 #include <variant>
 
-#include "cache/class_maker.h"
+#include "cache/exchange/class_maker.h"
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "runtime/cpu/cpu.h"

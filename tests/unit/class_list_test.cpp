@@ -11,8 +11,8 @@
 #include <random>
 #include <set>
 
-#include "cache/class_kernels.h"
 #include "cache/keys.h"
+#include "cache/records/class_kernels.h"
 #include "generator/render/render.h"
 #include "generator/space/code_class.h"
 #include "generator/space/family.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 #include "runtime/cpu/cpu.h"
 #include "support/kiln_command.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
 #include "cache/store.h"
 #include "generator/space/space.h"
 #include "kiln/engine.hpp"

@@ -1,5 +1,5 @@
 // Frames: with each dictionary, without any, and such as nobody should have made.
-#include "cache/codec.h"
+#include "cache/codec/codec.h"
 
 #include <gtest/gtest.h>
 #include <zstd.h>

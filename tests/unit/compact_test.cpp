@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
-#include "cache/codec.h"
-#include "cache/schema.h"
+#include "cache/codec/codec.h"
+#include "cache/layers/schema.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/move_aside.h"
-#include "cache/schema.h"
+#include "cache/layers/move_aside.h"
+#include "cache/layers/schema.h"
 #include "kiln/engine.hpp"
 #include "kiln/log.hpp"
 #include "support/stored.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
 #include "support/fenced.h"
 #include "support/paths.h"
 #include "support/stored.h"

@@ -1,5 +1,5 @@
 // What a database's tables, indexes, views and triggers must be: word for word what kiln writes.
-#include "cache/file_schema.h"
+#include "cache/layers/file_schema.h"
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -34,7 +34,7 @@ TEST(FileSchema, TodaysIsWhatTheStepsMake) {
   ASSERT_EQ(made.objects().size(), todays_schema().size());
   for (std::size_t i = 0; i < texts.size(); ++i)
     EXPECT_TRUE(made.objects()[i] == todays_schema()[i])
-        << "cache/file_schema.cpp must have, after a new step:\n"
+        << "cache/layers/file_schema.cpp must have, after a new step:\n"
         << texts[i];
   EXPECT_EQ(first_difference(made.objects(), todays_schema()), "");
 }

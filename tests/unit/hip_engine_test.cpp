@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "cache/offline.h"
-#include "cache/recorded_calls.h"
+#include "cache/exchange/offline.h"
+#include "cache/exchange/recorded_calls.h"
 #include "engine/engine_impl.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"

@@ -1,5 +1,5 @@
 // Merging files of equal rank: what is kept follows from the rows, never from the order of files.
-#include "cache/merge.h"
+#include "cache/exchange/merge.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,9 +16,9 @@
 #include <random>
 
 #include "cache/keys.h"
-#include "cache/range_kernels.h"
-#include "cache/rows.h"
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
+#include "cache/rows/range_kernels.h"
+#include "cache/rows/rows.h"
 #include "support/child.h"
 #include "support/database_dump.h"
 #include "support/seed.h"

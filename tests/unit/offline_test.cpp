@@ -1,12 +1,12 @@
 // Ranking for AMD GPUs that are not here: the static model's sense, the records it leaves, and what
 // a search makes of them.
-#include "cache/offline.h"
+#include "cache/exchange/offline.h"
 
 #include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/schema.h"
+#include "cache/layers/schema.h"
 #include "generator/render/render.h"
 #include "support/fake_bench.h"
 #include "support/hip.h"

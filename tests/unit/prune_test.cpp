@@ -1,10 +1,10 @@
 // Comparing databases, and making one smaller.
-#include "cache/prune.h"
+#include "cache/records/prune.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/diff.h"
+#include "cache/exchange/diff.h"
 #include "support/database_dump.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"

@@ -1,5 +1,5 @@
 // The calls file: sums of many writers, and files that are no such file, damaged, newer or busy.
-#include "cache/recorded_calls.h"
+#include "cache/exchange/recorded_calls.h"
 
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>

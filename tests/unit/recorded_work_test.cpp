@@ -1,5 +1,5 @@
 // What `kiln tune --recorded` makes of recorded calls: single problems and ranges of m.
-#include "cache/recorded_work.h"
+#include "cache/exchange/recorded_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

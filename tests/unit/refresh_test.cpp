@@ -1,11 +1,11 @@
 // What a change of templates means for stored winners: told by tokens, then by machine code.
-#include "cache/refresh.h"
+#include "cache/exchange/refresh.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/fits.h"
-#include "cache/seal.h"
+#include "cache/records/fit_class.h"
+#include "cache/rows/seal.h"
 #include "generator/render/code_key.h"
 #include "support/host_compiler.h"
 #include "support/stored.h"

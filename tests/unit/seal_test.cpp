@@ -1,6 +1,6 @@
 // A row of which one field was edited is never run: winners and code under seals, and a winner's
 // launch under comparison with today's.
-#include "cache/seal.h"
+#include "cache/rows/seal.h"
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <set>
 
-#include "cache/codec.h"
+#include "cache/codec/codec.h"
 #include "cache/keys.h"
-#include "cache/rows.h"
+#include "cache/rows/rows.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/launch_text.h"

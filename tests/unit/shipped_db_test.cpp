@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "cache/class_kernels.h"
-#include "cache/refresh.h"
-#include "cache/schema.h"
+#include "cache/exchange/refresh.h"
+#include "cache/layers/schema.h"
+#include "cache/records/class_kernels.h"
 #include "cache/store.h"
 #include "engine/stored_kernels.h"
 #include "generator/problem/spelling.h"

@@ -12,11 +12,11 @@
 #include <set>
 
 #include "cache/keys.h"
-#include "cache/layer.h"
-#include "cache/prune.h"
-#include "cache/rows.h"
-#include "cache/schema.h"
-#include "cache/seal.h"
+#include "cache/layers/layer.h"
+#include "cache/layers/schema.h"
+#include "cache/records/prune.h"
+#include "cache/rows/rows.h"
+#include "cache/rows/seal.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "cache/merge.h"
-#include "cache/prune.h"
-#include "cache/stored_roof.h"
+#include "cache/exchange/merge.h"
+#include "cache/records/prune.h"
+#include "cache/records/stored_roof.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 

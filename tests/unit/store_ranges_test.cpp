@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/range_kernels.h"
+#include "cache/rows/range_kernels.h"
 #include "cache/store.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"

@@ -1,5 +1,5 @@
 // Kernel Tuner's T4 results: what is written keeps to the schema and reads back as it was.
-#include "cache/t4.h"
+#include "cache/exchange/t4.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Who can have written a file: every rule of the walk from "/" to it.
-#include "cache/trust.h"
+#include "cache/layers/trust.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,12 +1,12 @@
 // Small files that unpack to gigabytes: they are refused before anything is unpacked, and named.
-#include "cache/unpacked.h"
+#include "cache/records/unpacked.h"
 
 #include <SQLiteCpp/Database.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/codec.h"
+#include "cache/codec/codec.h"
 #include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
