@@ -10,6 +10,8 @@
 #include "bench/geometric_mean.h"
 #include "bench/svg.h"
 #include "cache/keys.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 
 namespace kiln {
 namespace {
@@ -43,7 +45,7 @@ struct Overall {
 }  // namespace
 
 Result<std::vector<LeaveOneOutRow>> leave_one_out(Store& store) {
-  const auto records = store.list();
+  const auto records = store.winners().list();
   if (!records) return tl::unexpected(records.error());
   // One key of each class, and the configs of its winners.
   struct Class {
@@ -61,7 +63,8 @@ Result<std::vector<LeaveOneOutRow>> leave_one_out(Store& store) {
   std::vector<LeaveOneOutRow> rows;
   for (const auto& [name, one] : classes) {
     const std::vector<Config> kernels(one.kernels.begin(), one.kernels.end());
-    const FittedModel model = FittedModel::fit(store.timed_like(one.key), kernels, one.key.device);
+    const FittedModel model =
+        FittedModel::fit(store.measurements().timed_like(one.key), kernels, one.key.device);
     if (model.quality().shapes < 2) continue;
     rows.push_back({.device = device_name(one.key.device),
                     .problems = without_sizes(one.key.gemm),

@@ -8,7 +8,10 @@
 
 #include "bench/device_name.h"
 #include "cache/exchange/offline.h"
+#include "cache/records/devices.h"
+#include "cache/records/maintenance.h"
 #include "cache/records/measurements.h"
+#include "cache/records/ranges.h"
 #include "cache/records/stored_roof.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
@@ -154,13 +157,13 @@ void add_shapes(Overview& to, Store& store, const Collected& collected) {
 /// Peaks of types that shapes have, and of CPUs the rate of memory, where they are stored.
 void add_limits(Overview& to, Store& store, const Collected& collected) {
   std::vector<std::optional<MachineLimits>> limits;
-  for (const DeviceCaps& caps : collected.caps()) limits.push_back(store.limits(caps));
+  for (const DeviceCaps& caps : collected.caps()) limits.push_back(store.devices().limits(caps));
   for (std::size_t at = 0; at < limits.size(); ++at)
     if (limits[at]) to.devices[at].bytes_per_second = limits[at]->dram_read;
   for (const auto& [key, search] : collected.searches()) {
     double& peak = to.devices[key.device].peaks[type_text(key.gemm)];
     if (peak != 0) continue;
-    peak = store.peak(collected.caps()[key.device], key.gemm.a.dtype);
+    peak = store.devices().peak(collected.caps()[key.device], key.gemm.a.dtype);
     if (limits[key.device]) peak = std::max(peak, peak_for(key.gemm, *limits[key.device]));
   }
   for (Overview::Device& device : to.devices)
@@ -279,13 +282,13 @@ std::string kind_text(const Gemm& gemm) {
 Result<Overview> overview_of(Store& store, const OverviewLimits& limits) {
   Overview overview;
   Collected collected(overview);
-  const auto stats = store.stats();
+  const auto stats = store.maintenance().stats();
   if (!stats) return tl::unexpected(stats.error());
   for (const StoreStats& file : *stats) overview.sources.push_back(file.database.string());
-  if (Status read = store.each_measurement({}, [&](const auto& row) { collected.take(row); });
+  if (Status read = store.measurements().each({}, [&](const auto& row) { collected.take(row); });
       !read)
     return tl::unexpected(read.error());
-  const auto ranges = store.list_ranges();
+  const auto ranges = store.ranges().list();
   if (!ranges) return tl::unexpected(ranges.error());
   add_ranges(overview, *ranges, collected);
   collected.finish();

@@ -9,6 +9,8 @@
 #include "bench/device_name.h"
 #include "bench/geometric_mean.h"
 #include "bench/svg.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 
 namespace kiln {
 namespace {
@@ -34,11 +36,11 @@ SearchCurve curve_of(const Record& record, const std::vector<Measured>& rows) {
 double SearchCurve::after(std::size_t n) const { return share.at(std::min(n, share.size()) - 1); }
 
 Result<std::vector<SearchCurve>> search_curves(Store& store, std::size_t least) {
-  const auto records = store.list();
+  const auto records = store.winners().list();
   if (!records) return tl::unexpected(records.error());
   std::vector<SearchCurve> curves;
   for (const Record& record : *records) {
-    SearchCurve curve = curve_of(record, store.known(record.key, record.validators));
+    SearchCurve curve = curve_of(record, store.measurements().known(record.key, record.validators));
     if (curve.share.size() >= std::max<std::size_t>(1, least)) curves.push_back(std::move(curve));
   }
   std::ranges::stable_sort(curves, {}, &SearchCurve::device);

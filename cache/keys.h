@@ -12,9 +12,10 @@
 #include <type_traits>
 #include <variant>
 
-#include "cache/store.h"
+#include "cache/record.h"
 #include "generator/problem/fields.h"
 #include "generator/space/platform.h"
+#include "kiln/range.hpp"
 
 namespace kiln {
 

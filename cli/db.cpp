@@ -4,8 +4,11 @@
 #include <filesystem>
 
 #include "cache/exchange/offline.h"
+#include "cache/exchange/transfer.h"
 #include "cache/keys.h"
 #include "cache/printable.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/winners.h"
 #include "cli/commands.h"
 #include "cli/db_class.h"
 #include "cli/db_compact.h"
@@ -131,7 +134,7 @@ std::string listed(const Table& table, bool wide) {
 Result<Outcome> list(const Session& session, const DbCommand& command) {
   const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  const Result<std::vector<Record>> records = (*store)->list();
+  const Result<std::vector<Record>> records = (*store)->winners().list();
   if (!records) return tl::unexpected(records.error());
   Table table({"~shape", ">threads", ">median", ">GFLOP/s", ">roof", "~config", "?searched",
                "?class", "?device"});
@@ -194,7 +197,7 @@ void print_stats(const StoreStats& s) {
 Result<Outcome> stats(const Session& session, const DbCommand& command) {
   const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  const Result<std::vector<StoreStats>> files = (*store)->stats();
+  const Result<std::vector<StoreStats>> files = (*store)->maintenance().stats();
   if (!files) return tl::unexpected(files.error());
   for (const StoreStats& file : *files) {
     if (session.json)
@@ -208,11 +211,11 @@ Result<Outcome> stats(const Session& session, const DbCommand& command) {
 Result<Outcome> check(const Session& session, const DbCommand& command) {
   const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  const Result<CheckReport> found = (*store)->check(command.repair);
+  const Result<CheckReport> found = (*store)->maintenance().check(command.repair);
   if (!found) return tl::unexpected(found.error());
   bool sound = found->ok();
   if (command.repair && !sound) {  // sound is what a second look finds, not what a repair claims
-    const Result<CheckReport> after = (*store)->check(false);
+    const Result<CheckReport> after = (*store)->maintenance().check(false);
     if (!after) return tl::unexpected(after.error());
     sound = after->ok();
   }
@@ -234,9 +237,9 @@ Result<Outcome> check(const Session& session, const DbCommand& command) {
 Result<Outcome> export_file(const Session& session, const DbCommand& command) {
   const auto store = open_existing_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  if (Status status = (*store)->export_to(command.file, command.fastest); !status)
+  if (Status status = (*store)->transfer().export_to(command.file, command.fastest); !status)
     return tl::unexpected(status.error());
-  const Result<std::vector<Record>> records = (*store)->list();
+  const Result<std::vector<Record>> records = (*store)->winners().list();
   if (!records) return tl::unexpected(records.error());
   std::error_code code;
   const auto bytes = std::filesystem::file_size(command.file, code);
@@ -251,7 +254,7 @@ Result<Outcome> import_file(const Session& session, const DbCommand& command) {
   if (command.t4.given) return import_t4(session, command.database, command.file, command.t4);
   const auto store = open_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  const Result<ImportReport> report = (*store)->import_from(command.file);
+  const Result<ImportReport> report = (*store)->transfer().import_from(command.file);
   if (!report) return tl::unexpected(report.error());
   if (session.json)
     print_json({{"file", command.file},

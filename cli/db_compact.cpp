@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cache/records/maintenance.h"
 #include "cli/report.h"
 
 namespace kiln::cli {
@@ -19,7 +20,7 @@ const Manual kCompactManual{
 Result<Outcome> compact_database(const Session& session, const DatabaseOptions& database) {
   const auto store = open_existing_store(database);
   if (!store) return tl::unexpected(store.error());
-  const auto report = (*store)->compact();
+  const auto report = (*store)->maintenance().compact();
   if (!report) return tl::unexpected(report.error());
   if (session.json)
     print_json({{"frames", report->frames},

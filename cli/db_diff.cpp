@@ -7,6 +7,7 @@
 
 #include "cache/exchange/diff.h"
 #include "cache/keys.h"
+#include "cache/records/measurements.h"
 #include "cli/report.h"
 
 namespace kiln::cli {
@@ -38,7 +39,7 @@ Result<std::unique_ptr<Store>> open_to_compare(const std::string& file) {
 Result<Rows> winners_in(Store& store, const MeasurementFilter& filter) {
   Rows rows;
   const Status read =
-      store.each_measurement(filter, [&](const StoredMeasurement& row) { rows.push_back(row); });
+      store.measurements().each(filter, [&](const StoredMeasurement& row) { rows.push_back(row); });
   if (!read) return tl::unexpected(read.error());
   return rows;
 }
@@ -47,10 +48,11 @@ Result<Rows> winners_in(Store& store, const MeasurementFilter& filter) {
 Status known_runtime(Store& store, const std::string& wanted) {
   std::set<std::string> runtimes;
   bool known = false;
-  const Status read = store.each_measurement({.winners = true}, [&](const StoredMeasurement& row) {
-    runtimes.insert(row.validators.runtime);
-    known = known || row.validators.runtime.find(wanted) != std::string::npos;
-  });
+  const Status read =
+      store.measurements().each({.winners = true}, [&](const StoredMeasurement& row) {
+        runtimes.insert(row.validators.runtime);
+        known = known || row.validators.runtime.find(wanted) != std::string::npos;
+      });
   if (!read || known) return read;
   return fail(ErrorCode::bad_input,
               fmt::format("drivers = \"{}\": no winner was measured under it; there are \"{}\"",

@@ -170,7 +170,7 @@ Result<Outcome> print_measurements(const Session& session, const DatabaseOptions
   std::optional<T4Writer> t4;
   if (command.t4) t4.emplace(std::cout);
   if (command.csv) fmt::print("{}\n", kCsvHead);
-  const Status read = (*store)->each_measurement(*filter, [&](const StoredMeasurement& row) {
+  const Status read = (*store)->measurements().each(*filter, [&](const StoredMeasurement& row) {
     ++rows;
     if (t4)
       t4->add(row);
@@ -226,7 +226,7 @@ Result<Outcome> import_t4(const Session& session, const DatabaseOptions& databas
   if (!rows) return tl::unexpected(rows.error());
   const auto store = open_store(database);
   if (!store) return tl::unexpected(store.error());
-  const auto added = (*store)->add_evidence(*rows);
+  const auto added = (*store)->measurements().add_evidence(*rows);
   if (!added) return tl::unexpected(added.error());
   if (session.json)
     print_json({{"file", file}, {"results", rows->size()}, {"measurements", *added}});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cache/exchange/merge.h"
+#include "cache/exchange/transfer.h"
 #include "cache/keys.h"
 #include "cache/printable.h"
 #include "cli/report.h"
@@ -142,7 +143,8 @@ Result<Outcome> merge_databases(const Session& session, const DatabaseOptions& d
   options.progress = [&](std::size_t done, const std::filesystem::path& file) {
     progress.update(static_cast<int>(done), file.string());
   };
-  const auto report = (*store)->merge_from({command.files.begin(), command.files.end()}, options);
+  const auto report =
+      (*store)->transfer().merge_from({command.files.begin(), command.files.end()}, options);
   progress.clear();
   if (!report) return tl::unexpected(report.error());
   if (session.json)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cache/records/maintenance.h"
 #include "cache/records/prune.h"
 #include "cli/quantity.h"
 #include "cli/report.h"
@@ -71,7 +72,7 @@ Result<Outcome> prune_database(const Session& session, const DatabaseOptions& da
   if (!options) return tl::unexpected(options.error());
   const auto store = open_existing_store(database);
   if (!store) return tl::unexpected(store.error());
-  const auto report = (*store)->prune(*options);
+  const auto report = (*store)->maintenance().prune(*options);
   if (!report) return tl::unexpected(report.error());
   if (session.json) {
     print_json({{"dropped", report->dropped},

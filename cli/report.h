@@ -10,6 +10,7 @@
 
 #include "cache/records/stored_roof.h"
 #include "kiln/options.hpp"
+#include "tuner/measure/measured.h"
 
 namespace kiln::cli {
 

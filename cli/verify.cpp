@@ -4,6 +4,9 @@
 
 #include <chrono>
 
+#include "cache/records/binaries.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "cli/commands.h"
 #include "cli/compile_all.h"
 #include "cli/options.h"
@@ -124,10 +127,10 @@ Status check_stored(const Session& session, const VerifyCommand& command, const 
                     VerifyTotals& totals) {
   const auto store = open_store(command.database);
   if (!store) return tl::unexpected(store.error());
-  auto records = (*store)->list_kernels();
+  auto records = (*store)->winners().list_kernels();
   if (!records) return tl::unexpected(records.error());
   std::erase_if(*records, [&](const Record& record) {
-    return record.key.device != target.caps || (*store)->envelope_proven(record) ||
+    return record.key.device != target.caps || (*store)->proofs().envelope_proven(record) ||
            !broken_rule(record.key.problem(), target.caps, record.measured.config).empty() ||
            !has_envelope(record.key.gemm, target.caps, record.measured.config);
   });
@@ -138,7 +141,7 @@ Status check_stored(const Session& session, const VerifyCommand& command, const 
   CountReport bar("verify", static_cast<int>(records->size()));
   for (const Record& record : *records) {
     if (interrupted()) break;
-    const auto code = (*store)->code(record.measured.binary_key);
+    const auto code = (*store)->binaries().by_key(record.measured.binary_key);
     if (!code) continue;
     const Verdict verdict =
         checker->check_envelope(record.key.gemm, record.measured.config, {.image = code->image});
@@ -149,7 +152,7 @@ Status check_stored(const Session& session, const VerifyCommand& command, const 
     report(session, command, target.caps.compute_units, record.key.gemm, record.measured.config,
            verdict);
     if (verdict)
-      if (Status kept = (*store)->proved_envelope(record); !kept) return kept;
+      if (Status kept = (*store)->proofs().proved_envelope(record); !kept) return kept;
     bar.update(totals.problems, fmt::format("{} failed", totals.failed));
   }
   return {};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cache/records/binaries.h"
+#include "cache/records/proofs.h"
 #include "engine/gpu_resources.h"
 #include "generator/problem/device_class.h"
 #include "generator/render/code_key.h"
@@ -56,7 +58,7 @@ Result<KernelCode> Admission::load(std::span<const std::byte> image) const {
 
 void Admission::not_loaded(const std::string& binary_key, const Error& error) {
   if (error.code != ErrorCode::device)
-    return engine_.store->quarantine_binary(binary_key, error.message);
+    return engine_.store->binaries().quarantine(binary_key, error.message);
   machine_refused_ = true;
   engine_.warn(tl::unexpected(error));
 }
@@ -64,7 +66,7 @@ void Admission::not_loaded(const std::string& binary_key, const Error& error) {
 Result<Built> Admission::build(const BestKey& key, const Config& config) {
   const auto source = render(key.problem(), key.device, config);
   if (!source) return tl::unexpected(source.error());
-  if (auto stored = engine_.store->binary(code_key(*source), "")) {
+  if (auto stored = engine_.store->binaries().of_source(code_key(*source), "")) {
     auto kernel = load(stored->image);
     if (kernel) return Built{std::move(*kernel), std::move(*stored)};
     not_loaded(stored->key, kernel.error());
@@ -88,7 +90,7 @@ Result<Built> Admission::build(const BestKey& key, const Config& config) {
                .source = source->text,
                .image = std::move(binary->image)}};
   engine_.warn(
-      engine_.store->put_binary(built.binary));  // so that the next process need not compile
+      engine_.store->binaries().put(built.binary));  // so that the next process need not compile
   return built;
 }
 
@@ -102,7 +104,7 @@ Result<Built> Admission::admitted(const BestKey& key, const Config& config) {
 
 Status Admission::prove(const BestKey& key, const Config& config, const KernelCode& kernel,
                         const StoredBinary& code) {
-  if (engine_.store->proven(code.key, key, config, engine_.now.runtime)) return {};
+  if (engine_.store->proofs().proven(code.key, key, config, engine_.now.runtime)) return {};
   const VerifyOptions options{.seed = 1, .effort = Effort::quick};
   const Gemm gemm = proof_problem(key.gemm, key.device, config);
   const auto start = [&](const Gemm& on) {
@@ -124,7 +126,7 @@ Status Admission::prove(const BestKey& key, const Config& config, const KernelCo
     if (const auto small = small_problem_for(key.gemm, key.device, config, kCheapToProve))
       if (auto again = start(*small)) verdict = again->check(config, {.image = code.image});
   if (verdict) {
-    engine_.warn(engine_.store->proved(code.key, key, config, engine_.now.runtime));
+    engine_.warn(engine_.store->proofs().proved(code.key, key, config, engine_.now.runtime));
     return {};
   }
   const auto& [kind, detail] = verdict.error();
@@ -137,7 +139,7 @@ Status Admission::prove(const BestKey& key, const Config& config, const KernelCo
     machine_refused_ = machine_refused_ || !engine_.gpu;
     return fail(ErrorCode::device, what);
   }
-  if (kind != Failure::Kind::timed_out) engine_.store->quarantine_binary(code.key, what);
+  if (kind != Failure::Kind::timed_out) engine_.store->binaries().quarantine(code.key, what);
   return fail(ErrorCode::verification, what);
 }
 
@@ -149,7 +151,7 @@ Status Admission::prove_envelope(const Record& record, std::span<const std::byte
   const Config& config = record.measured.config;
   const Verdict verdict =
       checker->check_envelope(record.key.gemm, config, {.image = {image.begin(), image.end()}});
-  if (verdict) return engine_.store->proved_envelope(record);
+  if (verdict) return engine_.store->proofs().proved_envelope(record);
   const auto& [kind, detail] = verdict.error();
   // A machine that is full or slow says nothing about the code.
   const bool machine = kind == Failure::Kind::resources || kind == Failure::Kind::timed_out;
@@ -159,12 +161,12 @@ Status Admission::prove_envelope(const Record& record, std::span<const std::byte
 }
 
 bool Admission::make_ready(StoredKernel& kernel) {
-  if (!kernel.proved) kernel.proved = engine_.store->envelope_proven(*kernel.record);
+  if (!kernel.proved) kernel.proved = engine_.store->proofs().envelope_proven(*kernel.record);
   if (!*kernel.proved) return false;
   if (kernel.code) return true;
   kernel.proved = false;  // but for what follows
   const Record& made = *kernel.record;
-  const auto code = engine_.store->code(made.measured.binary_key);
+  const auto code = engine_.store->binaries().by_key(made.measured.binary_key);
   if (!code) return false;
   auto loaded = load(code->image);
   if (!loaded) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "cache/record.h"
 #include "cache/store.h"
 #include "engine/code_cache.h"
 #include "engine/stored_kernels.h"

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "cache/record.h"
+#include "cache/rows/range_table.h"
 #include "cache/store.h"
 #include "engine/admission.h"
 #include "engine/background_queue.h"

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cache/keys.h"
+#include "cache/records/measurements.h"
 #include "engine/engine_impl.h"
 #include "engine/explanation.h"
 #include "engine/peak.h"
@@ -103,7 +104,7 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
     why.roof = stored_roof(*store, why.key.device, why.key.gemm);
     why.older_templates =
         record.validators.template_hash != template_hash(record.key.device.vendor);
-    add_evidence(why, store->known(record.key, record.validators));
+    add_evidence(why, store->measurements().known(record.key, record.validators));
   }
   why.source = source_of(why.key, p, why.record);
   return why;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cache/record.h"
 #include "cache/records/stored_roof.h"
-#include "cache/store.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "cache/store.h"
+#include "cache/record.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {

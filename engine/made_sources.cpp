@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "generator/space/summation.h"
 
@@ -60,7 +61,7 @@ std::optional<SharedPlan> NearestSource::find(const Miss& miss) {
   const Problem& problem = miss.problem;
   const BestKey key = engine_.key_of(miss.gemm(), miss.threads);
   std::vector<Neighbour> near;
-  for (const Record& record : engine_.store->tuned_like(key, engine_.now)) {
+  for (const Record& record : engine_.store->winners().tuned_like(key, engine_.now)) {
     const double d = distance(record.key.gemm, miss.gemm());
     if (d <= kFarthest) near.push_back({record.measured.config, record.key.gemm, d});
   }

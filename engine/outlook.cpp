@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/spelling.h"
 
@@ -39,7 +40,7 @@ std::string_view name(Basis basis) {
 }
 
 std::optional<double> Engine::Impl::model_error() {
-  const auto records = store->list();
+  const auto records = store->winners().list();
   std::vector<double> errors;
   for (const Record& record : records ? *records : std::vector<Record>{}) {
     DeviceCaps any_threads = record.key.device;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cache/records/devices.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/timed_flops.h"
 #include "runtime/cpu/probe.h"
@@ -12,12 +13,12 @@ namespace kiln {
 double Engine::Impl::raised_peak(const BestKey& key, double probed, double kernel) {
   const DType type = key.gemm.a.dtype;
   if (gpu || !has_fma_probe(type)) return 0;
-  const double stored = store->peak(key.device, type);
+  const double stored = store->devices().peak(key.device, type);
   const double known = std::max(stored, probed);
   if (!(known > 0)) return 0;
   const double raised = std::max(known, kernel);
   // One that cannot be kept (a read-only file) is seen again: nothing to tell anybody.
-  if (raised > stored) (void)store->raise_peak(key.device, type, raised);
+  if (raised > stored) (void)store->devices().raise_peak(key.device, type, raised);
   return raised;
 }
 
@@ -39,7 +40,7 @@ std::optional<StoredRoof> stored_roof(Engine& engine, const Gemm& gemm, int thre
 }
 
 Status keep_limits(Engine& engine, const MachineLimits& limits) {
-  return engine.impl().store->put_limits(limits);
+  return engine.impl().store->devices().put_limits(limits);
 }
 
 Status measure_limits_once(Engine& engine, int threads) {
@@ -51,10 +52,10 @@ Status measure_limits_once(Engine& engine, int threads) {
   DeviceCaps device = impl.device;
   device.compute_units = *count;
   const bool kept = impl.store->lasting() && impl.store->path() != kInMemory;
-  if (impl.store->limits(device) || !kept || available_memory() < kRoom) return {};
+  if (impl.store->devices().limits(device) || !kept || available_memory() < kRoom) return {};
   const auto limits = measure_limits(device);
   if (!limits) return tl::unexpected(limits.error());
-  return impl.store->put_limits(*limits);
+  return impl.store->devices().put_limits(*limits);
 }
 
 }  // namespace kiln

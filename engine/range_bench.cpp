@@ -4,6 +4,9 @@
 #include <atomic>
 #include <thread>
 
+#include "cache/records/binaries.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/space.h"
@@ -98,7 +101,7 @@ std::vector<Measured> RangeBench::take(std::int64_t size, std::vector<Measured> 
   const BestKey key = key_at(size);
   for (Measured& row : rows) {
     row.predicted_ns = predict_ns(key.problem(), key.device, row.config);
-    note(engine_.store->put(key, made_by_, row));
+    note(engine_.store->measurements().put(key, made_by_, row));
     if (!row.ok()) continue;
     if (const Artifact* made = bench_->artifact(row.config); made && made->binary)
       keep(size, row, *made);
@@ -124,13 +127,13 @@ bool RangeBench::store(const Timed& timed) {
   Measured stored = timed.row;
   stored.binary_key = code.key;
   const Record made{.key = key, .validators = made_by_, .measured = stored};
-  if (!engine_.store->code_proven(made))
+  if (!engine_.store->proofs().code_proven(made))
     if (const Status proof = engine_.admission.prove_envelope(made, code.image); !proof) {
       note(proof);
       return false;
     }
-  for (const Status& written :
-       {engine_.store->put_binary(code), engine_.store->put(key, made_by_, stored)})
+  for (const Status& written : {engine_.store->binaries().put(code),
+                                engine_.store->measurements().put(key, made_by_, stored)})
     if (!written) {
       note(written);
       return false;

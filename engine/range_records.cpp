@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cache/records/ranges.h"
 #include "engine/engine_impl.h"
 #include "engine/ranges.h"
 #include "generator/problem/size.h"
@@ -67,7 +68,7 @@ GemmRange Engine::Impl::spelt(const GemmRange& range) const {
 }
 
 std::optional<RangeRecord> Engine::Impl::stored_range(const GemmRange& range, int threads) {
-  for (RangeRecord& record : store->ranges_like(key_of(range.gemm, threads), range.size))
+  for (RangeRecord& record : store->ranges().like(key_of(range.gemm, threads), range.size))
     if (record.range.first == range.first && record.range.last() == range.last())
       return std::move(record);
   return std::nullopt;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "cache/records/measurements.h"
+#include "cache/records/ranges.h"
 #include "engine/range_bench.h"
 #include "generator/problem/size.h"
 #include "generator/space/summation.h"
@@ -132,7 +134,7 @@ class RangeTuning {
       add(key, record->measured.config, size, record->measured.timing().median_ns);
     }
     std::vector<Measured> near;
-    for (const Measured& row : engine_.store->known(key, bench_.made_by()))
+    for (const Measured& row : engine_.store->measurements().known(key, bench_.made_by()))
       if (row.ok() && row.verified && row.round != Round::screen && !is_library(row.config) &&
           serves(row.config))
         near.push_back(row);
@@ -278,7 +280,7 @@ class RangeTuning {
         return fail(ErrorCode::not_tuned,
                     fmt::format("{}: no kernel serves its sizes", text(range_)));
       bench_.note(
-          engine_.store->put_range(engine_.key_of(range_.gemm, report_.threads), range_, table));
+          engine_.store->ranges().put(engine_.key_of(range_.gemm, report_.threads), range_, table));
       tell(table);
       return {};
     }

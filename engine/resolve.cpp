@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "cache/keys.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/spelling.h"
@@ -36,7 +38,8 @@ Result<SharedPlan> Engine::Impl::bound_plan(const Gemm& gemm, int threads, Match
   plan->made_for = made_for;
   if (match == Match::exact)
     plan->raced = raced_libraries(
-        store->winners_and_libraries(key_of(as != nullptr ? *as : gemm, threads)), plan->config);
+        store->measurements().winners_and_libraries(key_of(as != nullptr ? *as : gemm, threads)),
+        plan->config);
   if (code.gpu) {
     const Problem problem = as != nullptr ? Problem::of(*as).value() : plan->problem;
     auto bound = GpuPlan::make(gpu_shared, std::move(code.gpu), problem, device, config);
@@ -80,7 +83,7 @@ BestKey Engine::Impl::key_of(const Gemm& gemm, int threads) const {
 }
 
 std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& with) {
-  auto record = store->best(key, with);
+  auto record = store->winners().best(key, with);
   if (!record || key.determinism != Determinism::batch_invariant) return record;
   const Config& config = record->measured.config;
   const bool allowed =

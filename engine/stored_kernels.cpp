@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "cache/keys.h"
+#include "cache/records/devices.h"
+#include "cache/records/fits.h"
+#include "cache/records/winners.h"
 #include "generator/problem/device_class.h"
 #include "generator/space/launch_text.h"
 #include "generator/space/summation.h"
@@ -18,7 +21,7 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   KernelClass& found = entry->second;
   if (!fresh) return found;
   const auto like = std::make_shared<const BestKey>(key);
-  std::vector<KernelRow> rows = store.kernels_like(key, now);
+  std::vector<KernelRow> rows = store.winners().kernels_like(key, now);
   found.kernels.reserve(rows.size());
   for (KernelRow& row : rows)
     if (row.verified)
@@ -29,7 +32,7 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
                                .proved = {},
                                .code_class = {}});
   if (!found.kernels.empty())
-    if (auto model = store.fit(key);
+    if (auto model = store.fits().of(key);
         model && model->useful() && model->is_current(key.gemm, key.device))
       found.model = std::move(*model);
   return found;
@@ -40,7 +43,7 @@ const std::vector<DeviceCaps>& StoredKernels::classes_of_cpus(const DeviceCaps& 
   if (!classes_of_cpus_) {
     classes_of_cpus_ = classes_of(device);
     std::erase_if(*classes_of_cpus_,
-                  [&](const DeviceCaps& of_class) { return !store.knows(of_class); });
+                  [&](const DeviceCaps& of_class) { return !store.devices().knows(of_class); });
   }
   return *classes_of_cpus_;
 }
@@ -48,7 +51,7 @@ const std::vector<DeviceCaps>& StoredKernels::classes_of_cpus(const DeviceCaps& 
 const std::vector<DeviceCaps>& StoredKernels::relatives(const DeviceCaps& device, Store& store) {
   if (!relatives_) {
     // A CPU has classes instead: its misses read nothing for this.
-    relatives_ = on_host(device) ? std::vector<DeviceCaps>{} : store.devices();
+    relatives_ = on_host(device) ? std::vector<DeviceCaps>{} : store.devices().list();
     std::erase_if(*relatives_, [&](const DeviceCaps& other) {
       return other == device || !are_relatives(device, other);
     });
@@ -78,7 +81,7 @@ namespace {
 /// Reads the kernel's record. False: it is none that serves other sizes.
 bool read_record(StoredKernel& kernel, Store& store) {
   if (kernel.useless || kernel.record) return !kernel.useless;
-  auto record = store.record_of(*kernel.like, kernel.row);
+  auto record = store.winners().record_of(*kernel.like, kernel.row);
   kernel.useless = true;
   if (!record) return false;
   const Problem tuned = record->key.problem();

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "cache/record.h"
 #include "cache/store.h"
 #include "engine/plan.h"
 #include "generator/space/code_class.h"
+#include "tuner/search/fitted_model.h"
 
 namespace kiln {
 

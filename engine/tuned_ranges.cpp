@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "cache/keys.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
 #include "cache/rows/range_kernels.h"
 #include "generator/problem/size.h"
 #include "tuner/verify/envelope.h"
@@ -13,7 +15,7 @@ TunedRanges::Tables& TunedRanges::tables_of(const BestKey& key, Store& store) {
   const auto entry = std::ranges::find(known_, key.device, [](const auto& x) { return x.first; });
   if (entry != known_.end()) return entry->second;
   Tables& tables = known_.emplace_back(key.device, Tables{}).second;
-  for (RangeRecord& record : store.ranges_of(key)) {
+  for (RangeRecord& record : store.ranges().of(key)) {
     const Size varying = record.range.size;
     const Gemm rest = without_size(normalised(record.key.gemm), varying);
     tables[{plan_key(rest, key.device.compute_units), varying}].push_back({std::move(record)});
@@ -43,7 +45,7 @@ StoredKernel* kernel_of(TunedRange& range, const RangeCell& cell, Store& store,
     key.policy = range_policy(key.policy, range.record.range);
     const auto problem = Problem::of(key.gemm);  // a file may say any size
     if (!problem) return nullptr;
-    auto record = store.best(key, now);
+    auto record = store.winners().best(key, now);
     if (!record || !record->measured.verified) return nullptr;
     const Config& config = record->measured.config;
     if (!broken_rule(*problem, key.device, config).empty() ||

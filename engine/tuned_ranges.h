@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/rows/range_table.h"
 #include "engine/stored_kernels.h"
 
 namespace kiln {

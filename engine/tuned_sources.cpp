@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "engine/vendor.h"
 #include "generator/problem/size.h"
@@ -49,7 +51,7 @@ std::optional<SharedPlan> ExactSource::find(const Miss& miss) {
       engine_.warn(proof);
       return std::nullopt;
     }
-    if (record->launch.empty()) engine_.warn(engine_.store->stamp(*record));
+    if (record->launch.empty()) engine_.warn(engine_.store->winners().stamp(*record));
   }
   return bound(miss, Match::exact, config,
                fmt::format("tuned for exactly this problem ({}, {})", record->created,
@@ -70,7 +72,8 @@ std::optional<SharedPlan> ExactSource::library(const Miss& miss, const Record& r
     return std::nullopt;
   const auto version = cuda::cublaslt_version_number();
   if (!version) return std::nullopt;
-  const std::vector<Measured> rows = engine_.store->known(record.key, record.validators);
+  const std::vector<Measured> rows =
+      engine_.store->measurements().known(record.key, record.validators);
   const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
   auto plan = engine_.new_plan(gemm, miss.threads);

@@ -5,7 +5,11 @@
 
 #include "cache/exchange/offline.h"
 #include "cache/keys.h"
+#include "cache/records/binaries.h"
 #include "cache/records/fit_class.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "engine/held.h"
 #include "engine/peak.h"
@@ -182,7 +186,7 @@ Result<TuneReport> Engine::Impl::tune_locked(const Gemm& gemm, const TuneOptions
 Status Engine::Impl::prove_in_time(const Record& record, std::span<const std::byte> image,
                                    const Budget& time) {
   if (!has_envelope(record.key.gemm, record.key.device, record.measured.config) ||
-      store->code_proven(record))
+      store->proofs().code_proven(record))
     return {};
   const auto over = [&] { return time.late(kProvedUntil); };
   if (!over()) {
@@ -226,7 +230,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
     input.options.budget = std::chrono::duration<double>(continued.seconds_left());
   time->set(input.options.budget.count());
   input.time = time;
-  if (!anew && !input.race_alone) input.known = store->known(key, made_by);
+  if (!anew && !input.race_alone) input.known = store->measurements().known(key, made_by);
   if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*store, key.device, key.gemm, kPredictedTried);
@@ -239,7 +243,7 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
     const Measured& row = evidence.measured;
     // A full machine says nothing about a candidate: a later search tries it again.
     if (!row.ok() && row.failure().kind == Failure::Kind::resources) return;
-    note(store->put(key, made_by, row));
+    note(store->measurements().put(key, made_by, row));
   };
 
   auto bench = make_bench(input, compiler);
@@ -258,8 +262,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   if (!built) return tl::unexpected(built.error());
   Measured stored = winner;
   stored.binary_key = built->binary.key;
-  note(store->put_binary(built->binary));
-  note(store->put(key, made_by, stored));
+  note(store->binaries().put(built->binary));
+  note(store->measurements().put(key, made_by, stored));
   const auto searched = input.race_alone ? record->searched : continued.with(*result);
   // A search for a range leaves a faster kernel that serves this size alone where it is.
   const bool yields = of_range && record &&
@@ -267,8 +271,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
                       !has_envelope(key.gemm, key.device, record->measured.config);
   if (!yields) {
     // Before make_winner(): a winner without an extent would count as complete.
-    if (searched) note(store->put_search(key, made_by, *searched));
-    note(store->make_winner(key, made_by, winner.config));
+    if (searched) note(store->measurements().put_search(key, made_by, *searched));
+    note(store->winners().make_winner(key, made_by, winner.config));
     install(gemm, key, winner.config, "tuned for exactly this problem by this process",
             built->kernel);
   }
@@ -279,7 +283,8 @@ Result<TuneReport> Engine::Impl::search_and_store(const Gemm& gemm, const BestKe
   (*bench)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
   // Without their proof a range's kernels serve nothing.
-  if (of_range && has_envelope(key.gemm, key.device, winner.config) && !store->code_proven(made))
+  if (of_range && has_envelope(key.gemm, key.device, winner.config) &&
+      !store->proofs().code_proven(made))
     note(admission.prove_envelope(made, built->binary.image));
   if (!of_range) note(prove_in_time(made, built->binary.image, *time));
   {
@@ -322,7 +327,7 @@ std::vector<Config> Engine::Impl::stored_configs(const BestKey& key) {
 void Engine::Impl::share_code(SearchInput& input, const Compiler& compiler) {
   input.stored = [this, version = compiler.version()](const Source& source) {
     if (auto compiled = code_cache.find(source)) return compiled;
-    auto code = store->binary(code_key(source), version);
+    auto code = store->binaries().of_source(code_key(source), version);
     if (!code || code->image.empty()) return std::optional<Binary>();
     return std::optional(Binary{.image = std::move(code->image)});
   };

@@ -25,8 +25,8 @@ struct RacedLibrary {
   LibraryRace race;
 };
 
-/// Of rows as Store::winners_and_libraries() returns them: the newest time of each library, over
-/// that of the winner with this config.
+/// Of rows as Measurements::winners_and_libraries() returns them: the newest time of each library,
+/// over that of the winner with this config.
 std::vector<RacedLibrary> raced_libraries(std::span<const Measured> rows, std::string_view winner);
 /// That of the build that this process has loaded, or loads now (the system's BLAS, cuBLASLt): of
 /// several proposals the fastest. Nothing: it was not raced.

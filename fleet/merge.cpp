@@ -6,6 +6,10 @@
 #include <chrono>
 
 #include "cache/exchange/merge.h"
+#include "cache/exchange/transfer.h"
+#include "cache/record.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/winners.h"
 #include "cache/store.h"
 #include "fleet/device_kind.h"
 
@@ -19,7 +23,7 @@ namespace fs = std::filesystem;
 Status is_of_kind(const fs::path& file, const std::string& kind) {
   const auto store = Store::open({kInMemory, {file}});
   if (!store) return tl::unexpected(store.error());
-  const auto records = (*store)->list();
+  const auto records = (*store)->winners().list();
   if (!records) return tl::unexpected(records.error());
   for (const Record& record : *records)
     if (const std::string other = kind_name(record.key.device); other != kind)
@@ -32,7 +36,7 @@ Status is_of_kind(const fs::path& file, const std::string& kind) {
 /// Parts of equal rank become one: in one go, or, where one of them cannot be read, one by one, so
 /// that the others are not lost with it. The order changes nothing.
 void add(Store& to, const std::vector<fs::path>& files, KindMerge& report) {
-  const auto merged = to.merge_from(files, {});
+  const auto merged = to.transfer().merge_from(files, {});
   if (!merged && files.size() == 1) {
     report.left_out.push_back(merged.error().message);
     return;
@@ -55,7 +59,7 @@ void add(Store& to, const std::vector<fs::path>& files, KindMerge& report) {
 Result<bool> is_logged(const fs::path& file) {
   const auto store = Store::open({kInMemory, {file}});
   if (!store) return tl::unexpected(store.error());
-  const auto stats = (*store)->stats();
+  const auto stats = (*store)->maintenance().stats();
   if (!stats) return tl::unexpected(stats.error());
   std::error_code code;
   return stats->back().journal == "wal" || fs::exists(file.string() + "-journal", code);
@@ -64,11 +68,11 @@ Result<bool> is_logged(const fs::path& file) {
 /// Adds the rows to the file in one transaction, beside whoever reads it.
 Status add_in_place(Store& parts, const fs::path& file) {
   const fs::path passed = fmt::format("{}.{}.parts", file.string(), ::getpid());
-  if (Status written = parts.export_to(passed); !written) return written;
+  if (Status written = parts.transfer().export_to(passed); !written) return written;
   const auto add = [&]() -> Status {
     const auto store = Store::open({file, {}});
     if (!store) return tl::unexpected(store.error());
-    const auto merged = (*store)->merge_from({passed}, {});
+    const auto merged = (*store)->transfer().merge_from({passed}, {});
     return merged ? Status{} : tl::unexpected(merged.error());
   };
   const Status added = add();
@@ -84,9 +88,10 @@ Status write_merged(Store& parts, const fs::path& file) {
     const auto logged = is_logged(file);
     if (!logged) return tl::unexpected(logged.error());
     if (*logged) return add_in_place(parts, file);
-    if (const auto old = parts.merge_from({file}, {}); !old) return tl::unexpected(old.error());
+    if (const auto old = parts.transfer().merge_from({file}, {}); !old)
+      return tl::unexpected(old.error());
   }
-  return parts.export_to(file);
+  return parts.transfer().export_to(file);
 }
 
 }  // namespace

@@ -8,6 +8,10 @@
 #include <utility>
 
 #include "cache/keys.h"
+#include "cache/record.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
+#include "cache/rows/range_table.h"
 #include "cache/store.h"
 #include "engine/held.h"
 #include "fleet/device_kind.h"
@@ -36,14 +40,14 @@ Result<Holdings> read_merged(const FleetFolder& folder, const std::string& kind)
   if (!std::filesystem::exists(folder.merged(kind), code)) return all;
   const auto store = Store::open({kInMemory, {folder.merged(kind)}});
   if (!store) return tl::unexpected(store.error());
-  const auto records = (*store)->list();
+  const auto records = (*store)->winners().list();
   if (!records) return tl::unexpected(records.error());
   for (const Record& record : *records) {
     if (!counts(record.key, folder, kind)) continue;
     all.device = record.key.device;
     all.records[record.key.gemm].emplace(record.key.device.compute_units, record);
   }
-  const auto ranges = (*store)->list_ranges();
+  const auto ranges = (*store)->ranges().list();
   if (!ranges) return tl::unexpected(ranges.error());
   for (const RangeRecord& range : *ranges) {
     if (!counts(range.key, folder, kind)) continue;

@@ -1,5 +1,6 @@
 #include "fleet/part.h"
 
+#include "cache/store.h"
 #include "engine/held.h"
 #include "engine/ranges.h"
 #include "fleet/device_kind.h"

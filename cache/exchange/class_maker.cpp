@@ -11,7 +11,11 @@
 #include <utility>
 
 #include "cache/keys.h"
+#include "cache/records/binaries.h"
 #include "cache/records/class_kernels.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/launch_text.h"
@@ -93,10 +97,10 @@ class Maker {
 
  private:
   bool is_there(const BestKey& key, const Config& config, const std::string& code) {
-    const auto record = store_.best(key, {.runtime = kAnyRuntime});
+    const auto record = store_.winners().best(key, {.runtime = kAnyRuntime});
     if (!record || record->measured.config != config || record->image.empty()) return false;
-    const auto stored = store_.code(record->measured.binary_key);
-    return stored && stored->code_key == code && store_.envelope_proven(*record);
+    const auto stored = store_.binaries().by_key(record->measured.binary_key);
+    return stored && stored->code_key == code && store_.proofs().envelope_proven(*record);
   }
 
   void make(const ToMake& one, Checker& checker) {
@@ -117,7 +121,7 @@ class Maker {
 
   /// Compiled once for all ways to divide its work.
   Result<Binary> code_of(const Source& source) {
-    if (auto stored = store_.code(binary_key(source, made_by_.compiler));
+    if (auto stored = store_.binaries().by_key(binary_key(source, made_by_.compiler));
         stored && !stored->image.empty())
       return Binary{.image = std::move(stored->image)};
     return compiler_.compile(source);
@@ -138,10 +142,11 @@ class Maker {
                             .code_key = code_key(one.source),
                             .compiler = made_by_.compiler,
                             .image = binary.image};
-    if (Status ok = store_.put(record.key, made_by_, record.measured); !ok) return ok;
-    if (Status ok = store_.put_binary(code); !ok) return ok;
-    if (Status ok = store_.make_winner(record.key, made_by_, one.config); !ok) return ok;
-    return store_.proved_envelope(record);
+    if (Status ok = store_.measurements().put(record.key, made_by_, record.measured); !ok)
+      return ok;
+    if (Status ok = store_.binaries().put(code); !ok) return ok;
+    if (Status ok = store_.winners().make_winner(record.key, made_by_, one.config); !ok) return ok;
+    return store_.proofs().proved_envelope(record);
   }
 
   void stop(const Error& error) {

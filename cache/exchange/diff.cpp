@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include "cache/record.h"
+
 namespace kiln {
 namespace {
 

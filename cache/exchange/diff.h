@@ -25,8 +25,8 @@ struct DiffRow {
   double low = 0, high = 0;  // what it is at least and at most, by the intervals
 };
 
-/// Winners as each_measurement() gives them. Of several of one key, those of different toolchains,
-/// the newest counts, as in look-ups. Rows are in the order of devices and problems.
+/// Winners as Measurements::each() gives them. Of several of one key, those of different
+/// toolchains, the newest counts, as in look-ups. Rows are in the order of devices and problems.
 std::vector<DiffRow> diff_winners(std::vector<StoredMeasurement> older,
                                   std::vector<StoredMeasurement> newer);
 

@@ -3,11 +3,15 @@
 #include <SQLiteCpp/Transaction.h>
 #include <fmt/format.h>
 
+#include "cache/exchange/attached_file.h"
 #include "cache/exchange/merge_rows.h"
 #include "cache/exchange/transfer.h"
+#include "cache/keys.h"
 #include "cache/layers/layers.h"
 #include "cache/layers/schema.h"
+#include "cache/records/maintenance.h"
 #include "cache/records/row_checker.h"
+#include "cache/rows/rows.h"
 
 namespace kiln {
 namespace {
@@ -193,12 +197,12 @@ Status none_of_device(const std::string& device, const std::vector<MergedFile>& 
 
 }  // namespace
 
-Result<MergeReport> Store::merge_from(const std::vector<std::filesystem::path>& files,
-                                      const MergeOptions& options) {
-  const QuietLock lock(impl_->mutex);
-  if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
+Result<MergeReport> Transfer::merge_from(const std::vector<std::filesystem::path>& files,
+                                         const MergeOptions& options) {
+  const QuietLock lock(layers_.mutex());
+  if (Status ok = layers_.writable(); !ok) return tl::unexpected(ok.error());
   for (const std::filesystem::path& file : files)
-    if (Status ok = mergeable(file, impl_->own()); !ok) return tl::unexpected(ok.error());
+    if (Status ok = mergeable(file, layers_.own()); !ok) return tl::unexpected(ok.error());
   auto pile = empty_pile();
   if (!pile) return tl::unexpected(pile.error());
   MergeReport report;
@@ -214,10 +218,10 @@ Result<MergeReport> Store::merge_from(const std::vector<std::filesystem::path>& 
   if (!options.device.empty() && rows == 0)
     if (Status none = none_of_device(options.device, report.files); !none)
       return tl::unexpected(none.error());
-  if (Status done = merge_pile(impl_->own(), *pile, files, options.dry_run, report); !done)
+  if (Status done = merge_pile(layers_.own(), *pile, files, options.dry_run, report); !done)
     return tl::unexpected(done.error());
-  if (options.progress) options.progress(files.size(), impl_->own().path);
-  if (Status kept = unmoved(impl_->own()); !kept) return tl::unexpected(kept.error());
+  if (options.progress) options.progress(files.size(), layers_.own().path);
+  if (Status kept = unmoved(layers_.own()); !kept) return tl::unexpected(kept.error());
   return report;
 }
 

@@ -1,5 +1,5 @@
 // Merging database files of equal rank, as those of a fleet are: what is kept follows from what the
-// rows say, never from whose file comes first. Store::merge_from() is the door.
+// rows say, never from whose file comes first. Transfer::merge_from() is the door.
 //
 // - Rows belong to a device. Nothing crosses from one fingerprint to another.
 // - Of two measurements of the same candidate (device, problem, policy, determinism, toolchain,
@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/store.h"
+#include "cache/record.h"
 
 namespace kiln {
 

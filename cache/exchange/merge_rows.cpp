@@ -3,9 +3,9 @@
 #include <SQLiteCpp/Statement.h>
 #include <fmt/format.h>
 
-#include "cache/exchange/transfer.h"
+#include "cache/exchange/attached_file.h"
 #include "cache/keys.h"
-#include "cache/layers/layers.h"
+#include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 
 namespace kiln {

@@ -1,5 +1,6 @@
 // The steps of a merge within SQL: the other file is attached as `other`
-// (cache/exchange/transfer.h). cache/exchange/merge.h says what is kept. Throws what SQLite throws.
+// (cache/exchange/attached_file.h). cache/exchange/merge.h says what is kept. Throws what SQLite
+// throws.
 #pragma once
 
 #include <SQLiteCpp/Database.h>

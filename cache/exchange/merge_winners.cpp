@@ -8,8 +8,9 @@
 #include <tuple>
 
 #include "cache/exchange/merge_rows.h"
-#include "cache/layers/layers.h"
+#include "cache/rows/queries.h"
 #include "cache/rows/range_kernels.h"
+#include "cache/rows/range_table.h"
 #include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 #include "generator/problem/size.h"

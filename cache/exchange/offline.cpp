@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "cache/keys.h"
+#include "cache/records/binaries.h"
 #include "cache/records/class_kernels.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "generator/families/hip/common/hip.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
@@ -62,28 +65,29 @@ Result<std::vector<Ranked>> tune_offline(Store& store, const Gemm& gemm, const D
       store.begin_session({.command = "tune --offline", .budget_seconds = options.budget_seconds});
   for (const Ranked& one : *ranked)
     if (ok)
-      ok = store.put(key, made_by, predicted_row(one, binary_key(one.source, made_by.compiler)));
+      ok = store.measurements().put(key, made_by,
+                                    predicted_row(one, binary_key(one.source, made_by.compiler)));
   const Ranked& winner = ranked->front();
   if (ok)
-    ok = store.put_binary({.key = binary_key(winner.source, made_by.compiler),
-                           .code_key = code_key(winner.source),
-                           .compiler = made_by.compiler,
-                           .source = winner.source.text,
-                           .image = winner.binary->image});
-  if (ok) ok = store.make_winner(key, made_by, winner.config);
+    ok = store.binaries().put({.key = binary_key(winner.source, made_by.compiler),
+                               .code_key = code_key(winner.source),
+                               .compiler = made_by.compiler,
+                               .source = winner.source.text,
+                               .image = winner.binary->image});
+  if (ok) ok = store.winners().make_winner(key, made_by, winner.config);
   if (!ok) return tl::unexpected(ok.error());
   return ranked;
 }
 
 std::optional<Record> predicted_record(Store& store, const DeviceCaps& card, const Gemm& gemm) {
-  return store.best(predicted_key(card, gemm), now());
+  return store.winners().best(predicted_key(card, gemm), now());
 }
 
 std::vector<Config> predicted_configs(Store& store, const DeviceCaps& device, const Gemm& gemm,
                                       std::size_t most) {
   std::vector<Measured> rows;
   for (const DeviceCaps& card : hip::cards_of(device.arch))
-    for (Measured& row : store.known(predicted_key(card, gemm), now()))
+    for (Measured& row : store.measurements().known(predicted_key(card, gemm), now()))
       if (row.ok()) rows.push_back(std::move(row));
   std::stable_sort(rows.begin(), rows.end(), [](const Measured& x, const Measured& y) {
     return x.timing().median_ns < y.timing().median_ns;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cache/record.h"
 #include "cache/store.h"
 #include "tuner/search/offline.h"
 

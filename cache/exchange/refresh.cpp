@@ -8,6 +8,8 @@
 
 #include "cache/all_cores.h"
 #include "cache/keys.h"
+#include "cache/records/binaries.h"
+#include "cache/records/winners.h"
 #include "generator/render/code_key.h"
 #include "generator/space/family.h"
 #include "generator/space/launch_text.h"
@@ -44,7 +46,7 @@ class Refresh {
       return to_race(std::move(reason));
     const auto source = render(problem, record.key.device, record.measured.config);
     if (!source) return to_race(source.error().message);
-    const auto stored = store_.code(record.measured.binary_key);
+    const auto stored = store_.binaries().by_key(record.measured.binary_key);
     if (!stored) return to_race("its code is missing, damaged or not trusted");
     if (stored->code_key == code_key(*source)) return row;
     const auto compiler = compiler_for(record.key.device);
@@ -58,12 +60,13 @@ class Refresh {
     if (made->image != stored->image) return to_race("today's templates make other machine code");
     row.state = Refreshed::recompiled;
     if (!write_ || record.database != store_.path()) return row;
-    const Status done = store_.rename_code(record, template_hash(record.key.device.vendor),
-                                           {.key = binary_key(*source, (*compiler)->version()),
-                                            .code_key = code_key(*source),
-                                            .compiler = (*compiler)->version(),
-                                            .source = stored->source.empty() ? "" : source->text,
-                                            .image = stored->image});
+    const Status done =
+        store_.winners().rename_code(record, template_hash(record.key.device.vendor),
+                                     {.key = binary_key(*source, (*compiler)->version()),
+                                      .code_key = code_key(*source),
+                                      .compiler = (*compiler)->version(),
+                                      .source = stored->source.empty() ? "" : source->text,
+                                      .image = stored->image});
     if (!done) return tl::unexpected(done.error());
     return row;
   }
@@ -109,7 +112,7 @@ std::string_view name(Refreshed state) {
 }
 
 Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
-  const auto records = store.list_kernels();
+  const auto records = store.winners().list_kernels();
   if (!records) return tl::unexpected(records.error());
   Refresh each(store, write);
   std::vector<Result<RefreshRow>> looked(records->size());
@@ -130,7 +133,8 @@ Result<std::vector<RefreshRow>> refresh(Store& store, bool write) {
     if (!raced.contains({(*records)[i].database, row.key})) continue;
     row.state = Refreshed::replaced;
     if (write && (*records)[i].database == store.path())
-      if (Status gone = store.retire((*records)[i]); !gone) return tl::unexpected(gone.error());
+      if (Status gone = store.winners().retire((*records)[i]); !gone)
+        return tl::unexpected(gone.error());
   }
   return rows;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/record.h"
 #include "cache/store.h"
 
 namespace kiln {

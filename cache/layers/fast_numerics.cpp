@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/layers/layers.h"
+#include "cache/rows/proof_text.h"
 #include "cache/rows/seal.h"
 
 namespace kiln {

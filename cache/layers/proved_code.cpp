@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "cache/codec/codec.h"
-#include "cache/layers/layers.h"
+#include "cache/rows/proof_text.h"
+#include "cache/rows/rows.h"
 #include "generator/space/code_class.h"
 #include "generator/space/launch_text.h"
 #include "runtime/backend.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <unordered_set>
 
-#include "cache/store.h"
+#include "cache/record.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 // analytic model's and their policy is one that no look-up of measured kernels asks for.
 #pragma once
 
-#include "cache/store.h"
+#include "cache/record.h"
 #include "generator/problem/device_class.h"
 
 namespace kiln {

@@ -9,7 +9,9 @@
 #include "cache/all_cores.h"
 #include "cache/codec/codec.h"
 #include "cache/layers/layers.h"
+#include "cache/records/maintenance.h"
 #include "cache/records/unpacked.h"
+#include "cache/rows/rows.h"
 
 namespace kiln {
 namespace {
@@ -99,10 +101,10 @@ CompactReport compress_again(SQLite::Database& db) {
   return report;
 }
 
-Result<CompactReport> Store::compact() {
-  const QuietLock lock(impl_->mutex);
-  if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
-  Layer& own = impl_->own();
+Result<CompactReport> Maintenance::compact() {
+  const QuietLock lock(layers_.mutex());
+  if (Status ok = layers_.writable(); !ok) return tl::unexpected(ok.error());
+  Layer& own = layers_.own();
   auto report = guarded(own.path, [&]() -> Result<CompactReport> {
     SQLite::Database& db = *own.db;
     if (Status few = unpackable(db, own.path); !few) return tl::unexpected(few.error());

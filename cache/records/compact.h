@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "cache/layers/layer.h"
-#include "cache/store.h"
+#include "cache/records/maintenance.h"
 
 namespace kiln {
 

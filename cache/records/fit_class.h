@@ -1,6 +1,7 @@
 // Fitted models of a database, made from the measurements in it. Knows no engine.
 #pragma once
 
+#include "cache/record.h"
 #include "cache/store.h"
 
 namespace kiln {

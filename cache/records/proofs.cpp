@@ -1,34 +1,15 @@
-// What code was verified for: a problem, or the envelope of a code class.
-#include <fmt/format.h>
+#include "cache/records/proofs.h"
 
-#include "cache/codec/codec.h"
+#include <SQLiteCpp/Statement.h>
+
+#include "cache/keys.h"
 #include "cache/layers/layers.h"
+#include "cache/rows/proof_text.h"
+#include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 #include "generator/space/code_class.h"
-#include "generator/space/launch_text.h"
-#include "runtime/backend.h"
-#include "tuner/verify/envelope.h"
 
 namespace kiln {
-
-std::string proof_text(const BestKey& key, const Config& config) {
-  return fmt::format("{} threads={} launch={}", key_text(key.gemm), key.device.compute_units,
-                     content_hash(launch_text(key.problem(), key.device, config)));
-}
-
-std::string envelope_text(const Problem& problem, const DeviceCaps& device, const Config& config) {
-  return envelope_text(problem, device, config, code_class(problem, device, config));
-}
-
-std::string envelope_text(const Problem& problem, const DeviceCaps& device, const Config& config,
-                          const CodeClass& code) {
-  const bool host = on_host(device);
-  return fmt::format("{}{};code={:x}{:016x};launch={};threads={};{}", kEnvelopePrefix,
-                     host ? kHostEnvelope : kGpuEnvelope, code.high, code.low,
-                     content_hash(launch_text(problem, device, config)),
-                     host ? device.compute_units : 0, text(problem.given));
-}
-
 namespace {
 
 void add_proof(SQLite::Database& db, const std::string& binary_key, const std::string& proof,
@@ -44,16 +25,16 @@ void add_proof(SQLite::Database& db, const std::string& binary_key, const std::s
 
 }  // namespace
 
-Status Store::proved(const std::string& binary_key, const BestKey& key, const Config& config,
-                     const std::string& runtime) {
-  return write(*impl_, [&](SQLite::Database& db) -> Status {
+Status Proofs::proved(const std::string& binary_key, const BestKey& key, const Config& config,
+                      const std::string& runtime) {
+  return layers_.write([&](SQLite::Database& db) -> Status {
     add_proof(db, binary_key, proof_text(key, config), runtime);
     return {};
   });
 }
 
-Status Store::proved_envelope(const Record& record) {
-  return write(*impl_, [&](SQLite::Database& db) -> Status {
+Status Proofs::proved_envelope(const Record& record) {
+  return layers_.write([&](SQLite::Database& db) -> Status {
     add_proof(db, record.measured.binary_key,
               envelope_text(record.key.problem(), record.key.device, record.measured.config),
               record.validators.runtime);
@@ -61,11 +42,11 @@ Status Store::proved_envelope(const Record& record) {
   });
 }
 
-bool Store::Impl::proven(const std::string& binary_key, const BestKey& key, const Config& config,
-                         const std::string& runtime) {
-  if (!own().trusted) return false;
-  return lookup(own(), [&] {
-    SQLite::Statement row(*own().db,
+bool is_proven(Layers& layers, const std::string& binary_key, const BestKey& key,
+               const Config& config, const std::string& runtime) {
+  if (!layers.own().trusted) return false;
+  return lookup(layers.own(), [&] {
+    SQLite::Statement row(*layers.own().db,
                           "SELECT 1 FROM verification WHERE binary_key = ? AND problem_key = ? AND "
                           "runtime = ?");
     row.bind(1, binary_key);
@@ -75,14 +56,14 @@ bool Store::Impl::proven(const std::string& binary_key, const BestKey& key, cons
   });
 }
 
-bool Store::proven(const std::string& binary_key, const BestKey& key, const Config& config,
-                   const std::string& runtime) {
-  const QuietLock lock(impl_->mutex);
-  return impl_->proven(binary_key, key, config, runtime);
+bool Proofs::proven(const std::string& binary_key, const BestKey& key, const Config& config,
+                    const std::string& runtime) {
+  const QuietLock lock(layers_.mutex());
+  return is_proven(layers_, binary_key, key, config, runtime);
 }
 
-bool Store::code_proven(const Record& record) {
-  const QuietLock lock(impl_->mutex);
+bool Proofs::code_proven(const Record& record) {
+  const QuietLock lock(layers_.mutex());
   const DeviceCaps& device = record.key.device;
   const Config& config = record.measured.config;
   const Problem own = record.key.problem();
@@ -98,7 +79,7 @@ bool Store::code_proven(const Record& record) {
            code_class(problem, device, config) == code &&
            proof == envelope_text(problem, device, config);
   };
-  return impl_->in_trusted([&](Layer& layer) {
+  return layers_.in_trusted([&](Layer& layer) {
     SQLite::Statement row(*layer.db,
                           "SELECT problem_key FROM verification WHERE binary_key = ?1 "
                           "AND problem_key LIKE ?2 || '%'");
@@ -110,11 +91,11 @@ bool Store::code_proven(const Record& record) {
   });
 }
 
-bool Store::envelope_proven(const Record& record) {
+bool Proofs::envelope_proven(const Record& record) {
   if (record.measured.binary_key.empty() || !code_proven(record)) return false;
-  const QuietLock lock(impl_->mutex);
+  const QuietLock lock(layers_.mutex());
   // The proof is of the code; that the code is the config's is what the winner's seal says.
-  return impl_->in_trusted([&](Layer& layer) {
+  return layers_.in_trusted([&](Layer& layer) {
     SQLite::Statement row(*layer.db,
                           "SELECT id FROM measurement WHERE winner = 1 AND binary_key = ?1 AND "
                           "config_id = (SELECT id FROM config WHERE text = ?2) AND "

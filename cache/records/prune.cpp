@@ -6,7 +6,10 @@
 
 #include "cache/layers/layers.h"
 #include "cache/records/compact.h"
+#include "cache/records/maintenance.h"
+#include "cache/rows/proof_text.h"
 #include "cache/rows/range_kernels.h"
+#include "cache/rows/rows.h"
 
 namespace kiln {
 namespace {
@@ -115,11 +118,11 @@ Status prunable(const PruneOptions& options) {
 
 }  // namespace
 
-Result<PruneReport> Store::prune(const PruneOptions& options) {
+Result<PruneReport> Maintenance::prune(const PruneOptions& options) {
   if (Status ok = prunable(options); !ok) return tl::unexpected(ok.error());
-  const QuietLock lock(impl_->mutex);
-  if (Status ok = impl_->writable(); !ok) return tl::unexpected(ok.error());
-  Layer& own = impl_->own();
+  const QuietLock lock(layers_.mutex());
+  if (Status ok = layers_.writable(); !ok) return tl::unexpected(ok.error());
+  Layer& own = layers_.own();
   PruneReport report;
   const Status done = guarded(own.path, [&]() -> Status {
     SQLite::Database& db = *own.db;

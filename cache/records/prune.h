@@ -5,8 +5,6 @@
 #include <map>
 #include <string>
 
-#include "cache/store.h"
-
 namespace kiln {
 
 /// Conditions of age and device hold together; that of size comes after them.

@@ -1,9 +1,15 @@
-// Tables of tuned ranges: written, looked up, listed.
+#include "cache/records/ranges.h"
+
+#include <SQLiteCpp/Statement.h>
+
 #include <functional>
 #include <string>
 
+#include "cache/keys.h"
 #include "cache/layers/layers.h"
 #include "cache/rows/range_kernels.h"
+#include "cache/rows/range_table.h"
+#include "cache/rows/rows.h"
 #include "generator/problem/size.h"
 
 namespace kiln {
@@ -32,11 +38,11 @@ constexpr const char* kOfDevice =
 
 /// What a query finds in all layers, the user's own first. `more` follows kOfDevice, `bind` binds
 /// it.
-std::vector<RangeRecord> ranges_where(Store::Impl& store, const BestKey& key, const char* more,
+std::vector<RangeRecord> ranges_where(Layers& layers, const BestKey& key, const char* more,
                                       const std::function<void(SQLite::Statement&)>& bind) {
-  const QuietLock lock(store.mutex);
+  const QuietLock lock(layers.mutex());
   std::vector<RangeRecord> all;
-  for (Layer& layer : store.layers) {
+  for (Layer& layer : layers.all()) {
     auto found = lookup(layer, [&] {
       SQLite::Statement row(*layer.db, std::string(kOfDevice) + more);
       row.bind(1, key_text(key.device));
@@ -52,29 +58,29 @@ std::vector<RangeRecord> ranges_where(Store::Impl& store, const BestKey& key, co
 
 }  // namespace
 
-Status Store::put_range(const BestKey& key, const GemmRange& range, const RangeTable& table) {
-  return write(*impl_, [&](SQLite::Database& db) -> Status {
+Status Ranges::put(const BestKey& key, const GemmRange& range, const RangeTable& table) {
+  return layers_.write([&](SQLite::Database& db) -> Status {
     put_range_row(db, key, range, table);
     keep_range_kernels(db, key, range, table);
     return {};
   });
 }
 
-std::vector<RangeRecord> Store::ranges_of(const BestKey& key) {
-  return ranges_where(*impl_, key, "", [](SQLite::Statement&) {});
+std::vector<RangeRecord> Ranges::of(const BestKey& key) {
+  return ranges_where(layers_, key, "", [](SQLite::Statement&) {});
 }
 
-std::vector<RangeRecord> Store::ranges_like(const BestKey& key, Size size) {
-  return ranges_where(*impl_, key, " AND rest = ?4 AND size = ?5", [&](SQLite::Statement& row) {
+std::vector<RangeRecord> Ranges::like(const BestKey& key, Size size) {
+  return ranges_where(layers_, key, " AND rest = ?4 AND size = ?5", [&](SQLite::Statement& row) {
     row.bind(4, rest_text(key.gemm, size));
     bind_value(row, 5, to_value(size));
   });
 }
 
-Result<std::vector<RangeRecord>> Store::list_ranges() {
-  const QuietLock lock(impl_->mutex);
+Result<std::vector<RangeRecord>> Ranges::list() {
+  const QuietLock lock(layers_.mutex());
   std::vector<RangeRecord> all;
-  for (Layer& layer : impl_->layers) {
+  for (Layer& layer : layers_.all()) {
     auto records = guarded(layer.path, [&]() -> Result<std::vector<RangeRecord>> {
       SQLite::Statement row(*layer.db, "SELECT id FROM range ORDER BY id");
       return read_all(layer, row);

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "cache/layers/layers.h"
 #include "cache/layers/schema.h"
+#include "cache/records/maintenance.h"
 #include "cache/records/unpacked.h"
+#include "cache/rows/queries.h"
 #include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 

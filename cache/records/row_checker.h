@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cache/layers/layer.h"
-#include "cache/store.h"
+#include "cache/records/maintenance.h"
 
 namespace kiln {
 

@@ -89,4 +89,18 @@ std::optional<StoredBinary> read_binary(SQLite::Database& db, std::int64_t id) {
   return binary;
 }
 
+void drop_unused_code(SQLite::Database& db, const std::string& key) {
+  for (const char* statement : {"DELETE FROM binary WHERE key = ?1 AND NOT EXISTS "
+                                "(SELECT 1 FROM measurement WHERE winner = 1 AND binary_key = ?1)",
+                                "DELETE FROM verification WHERE binary_key = ?1 AND NOT EXISTS "
+                                "(SELECT 1 FROM binary WHERE key = ?1)"}) {
+    SQLite::Statement drop(db, statement);
+    drop.bind(1, key);
+    drop.exec();
+  }
+  db.exec(
+      "DELETE FROM source WHERE id NOT IN "
+      "(SELECT source_id FROM binary WHERE source_id IS NOT NULL)");
+}
+
 }  // namespace kiln

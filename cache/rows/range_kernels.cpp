@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cache/keys.h"
-#include "cache/layers/layers.h"
+#include "cache/rows/range_table.h"
 #include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 #include "generator/problem/size.h"

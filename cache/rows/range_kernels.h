@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "cache/store.h"
+#include "cache/record.h"
+#include "cache/rows/range_table.h"
 
 namespace kiln {
 

@@ -1,5 +1,6 @@
 // Rows of tuned ranges.
 #include "cache/codec/codec.h"
+#include "cache/rows/range_table.h"
 #include "cache/rows/rows.h"
 #include "generator/problem/size.h"
 

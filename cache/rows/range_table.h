@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cache/record.h"
 #include "generator/space/space.h"
 #include "kiln/range.hpp"
 
@@ -33,6 +35,15 @@ struct RangeTable {
   std::string text() const;
   /// Nothing where the text is not that of a table of this range.
   static std::optional<RangeTable> parse(std::string_view text, const GemmRange& range);
+};
+
+/// A tuned range as stored.
+struct RangeRecord {
+  BestKey key;  // of the problem of the largest size
+  GemmRange range;
+  RangeTable table;
+  std::string created;             // ISO 8601 UTC
+  std::filesystem::path database;  // where it was found
 };
 
 }  // namespace kiln

@@ -10,7 +10,10 @@
 #include <span>
 
 #include "cache/keys.h"
-#include "cache/store.h"
+#include "cache/record.h"
+#include "cache/rows/range_table.h"
+#include "runtime/machine_limits.h"
+#include "tuner/search/fitted_model.h"
 
 namespace kiln {
 
@@ -25,6 +28,11 @@ std::int64_t device_row(SQLite::Database& db, const DeviceCaps& device);
 std::int64_t problem_row(SQLite::Database& db, const Gemm& gemm);
 std::int64_t toolchain_row(SQLite::Database& db, const Validators& validators);
 std::int64_t config_row(SQLite::Database& db, const Config& config);
+inline KeyIds key_rows(SQLite::Database& db, const BestKey& key, const Validators& made_by) {
+  return {.device = device_row(db, key.device),
+          .problem = problem_row(db, key.gemm),
+          .toolchain = toolchain_row(db, made_by)};
+}
 /// Stores a text once, compressed. 0 for an empty one.
 std::int64_t source_row(SQLite::Database& db, const std::string& text);
 /// Text kept in `source`, or nothing when it is not what was stored.
@@ -43,6 +51,14 @@ void raise_peak_row(SQLite::Database& db, const DeviceCaps& device, DType type, 
 /// Code and its source, without the head that names a problem; a key that is there already is left
 /// alone unless it was quarantined.
 void put_binary_row(SQLite::Database& db, const StoredBinary& binary);
+/// Code that no winner names is compiled again when it is asked for: its binary, proofs and source
+/// are removed. `key`: of the binary.
+void drop_unused_code(SQLite::Database& db, const std::string& key);
+/// Whether a machine can have such limits: none below 0 or above kMostFlops, fp32_flops more than
+/// 0.
+bool plausible(const MachineLimits& limits);
+/// Adds or replaces the row of their device, as measured just now.
+void put_limits_row(SQLite::Database& db, const MachineLimits& limits);
 /// Adds or replaces the row of this range.
 void put_range_row(SQLite::Database& db, const BestKey& key, const GemmRange& range,
                    const RangeTable& table);
@@ -61,6 +77,8 @@ inline constexpr const char* kMeasuredColumns =
     "config.text, measurement.predicted_ns, measurement.round, measurement.verified, "
     "measurement.median_ns, measurement.low_ns, measurement.high_ns, measurement.samples, "
     "measurement.failure, measurement.detail, measurement.binary_key";
+/// How many they are: what follows them in a SELECT starts here.
+inline constexpr int kMeasuredColumnCount = 11;
 
 /// No device reaches this many operations a second.
 inline constexpr double kMostFlops = 1e18;

@@ -14,6 +14,13 @@
 #include <set>
 #include <sstream>
 
+#include "cache/exchange/transfer.h"
+#include "cache/records/binaries.h"
+#include "cache/records/devices.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -38,7 +45,8 @@ struct Sound {
     {
       const auto store = test::open_store(file);
       test::store_winner(*store, key, 6);
-      (void)store->put_limits({.device = key.device, .fp32_flops = 2e11, .dram_read = 2e10});
+      (void)store->devices().put_limits(
+          {.device = key.device, .fp32_flops = 2e11, .dram_read = 2e10});
     }
     {
       SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
@@ -97,18 +105,19 @@ void demand(bool held) {
 
 void use(Store& store, const BestKey& key) {
   const auto code = test::code_of(6).image;
-  if (const auto record = store.best(key, test::kNow)) {
+  if (const auto record = store.winners().best(key, test::kNow)) {
     demand(record->measured.ok());
     demand(record->image.empty() || record->image == code);
   }
-  if (const auto binary = store.binary("source6", "")) demand(binary->image == code);
-  for (const Record& record : store.tuned_like(key, test::kNow)) demand(record.measured.ok());
-  (void)store.known(key, test::kNow);
-  (void)store.proven("binary6", key, test::config_of(6), "r2");
-  if (const auto limits = store.limits(key.device))
+  if (const auto binary = store.binaries().of_source("source6", "")) demand(binary->image == code);
+  for (const Record& record : store.winners().tuned_like(key, test::kNow))
+    demand(record.measured.ok());
+  (void)store.measurements().known(key, test::kNow);
+  (void)store.proofs().proven("binary6", key, test::config_of(6), "r2");
+  if (const auto limits = store.devices().limits(key.device))
     demand(limits->fp32_flops > 0 && limits->dram_read >= 0);
-  (void)store.list();
-  (void)store.stats();
+  (void)store.winners().list();
+  (void)store.maintenance().stats();
 }
 
 }  // namespace
@@ -124,10 +133,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   use(**store, sound.key);
-  const auto report = (*store)->check(true);
+  const auto report = (*store)->maintenance().check(true);
   if (report) use(**store, sound.key);
-  (void)(*store)->put(sound.key, test::kNow, test::timed(8, 500));
-  (void)(*store)->export_to(sound.dir / "copy.db");
+  (void)(*store)->measurements().put(sound.key, test::kNow, test::timed(8, 500));
+  (void)(*store)->transfer().export_to(sound.dir / "copy.db");
   fs::remove(sound.dir / "copy.db");
   return 0;
 }

@@ -6,6 +6,12 @@
 #include <cstdlib>
 #include <random>
 
+#include "cache/record.h"
+#include "cache/records/devices.h"
+#include "cache/records/measurements.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
+#include "cache/rows/range_table.h"
 #include "cache/store.h"
 #include "generator/problem/extent.h"
 
@@ -49,7 +55,7 @@ class Inventor {
       if (std::ranges::find(tried, config) != tried.end()) continue;
       tried.push_back(config);
       const bool fails = i > 0 && random_() % 9 == 0;
-      if (Status put = fails ? store_.put(key, kMadeBy, failure(config))
+      if (Status put = fails ? store_.measurements().put(key, kMadeBy, failure(config))
                              : time(key, config, least * (1.05 + 0.9 * share()));
           !put)
         return put;
@@ -57,7 +63,7 @@ class Inventor {
     const Config library =
         machine.device.vendor == Vendor::cpu ? Config(BlasLibrary{}) : Config(CudaLibrary{});
     if (Status put = time(key, library, least * (1.05 + 0.8 * share())); !put) return put;
-    return store_.make_winner(key, kMadeBy, tried.front());
+    return store_.winners().make_winner(key, kMadeBy, tried.front());
   }
 
   Status range(const Machine& machine) {
@@ -67,10 +73,10 @@ class Inventor {
     for (std::int64_t m = 1; m <= range.last(); m *= 2) {
       key.gemm = range.at(m);
       if (Status put = shape(machine, key.gemm); !put) return put;
-      const Config first = store_.known(key, kMadeBy).front().config;
+      const Config first = store_.measurements().known(key, kMadeBy).front().config;
       table.cells.push_back({m, m, first, 1000.0 * double(m)});
     }
-    return store_.put_range(key, range, table);
+    return store_.ranges().put(key, range, table);
   }
 
   std::int64_t size() { return std::int64_t(std::exp2(2 + 11 * share())); }
@@ -95,12 +101,12 @@ class Inventor {
   }
 
   Status time(const BestKey& key, const Config& config, double ns) {
-    return store_.put(key, kMadeBy,
-                      {.config = config,
-                       .predicted_ns = ns,
-                       .outcome = Timing{ns, ns * 0.99, ns * 1.01, 31},
-                       .round = Round::race,
-                       .verified = true});
+    return store_.measurements().put(key, kMadeBy,
+                                     {.config = config,
+                                      .predicted_ns = ns,
+                                      .outcome = Timing{ns, ns * 0.99, ns * 1.01, 31},
+                                      .round = Round::race,
+                                      .verified = true});
   }
 
   Store& store_;
@@ -114,7 +120,8 @@ Status invent(const char* file, int count) {
   Inventor inventor(**store);
   const auto all = machines();
   if (Status put = inventor.range(all[1]); !put) return put;
-  if (Status put = (*store)->raise_peak(all[0].device, fp32, all[0].flops); !put) return put;
+  if (Status put = (*store)->devices().raise_peak(all[0].device, fp32, all[0].flops); !put)
+    return put;
   for (int i = 13; i < count; ++i) {  // the range has thirteen
     const Machine& machine = all[i % all.size()];
     const DType type = machine.types[inventor.number() % machine.types.size()];

@@ -6,6 +6,11 @@
 
 #include <algorithm>
 
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "soak/soak.h"
 #include "support/stored.h"
 
@@ -24,18 +29,21 @@ std::string failed(const char* what, const Status& status) {
 std::string write_round(Store& store, std::int32_t problem, std::int32_t config, int pipe) {
   const BestKey key = key_of(problem);
   const auto measured = test::timed(config, 100.0 + config);
-  if (const Status s = store.put(key, test::kNow, measured); !s) return failed("put", s);
+  if (const Status s = store.measurements().put(key, test::kNow, measured); !s)
+    return failed("put", s);
   report(pipe, {Written::row, {problem, config}});
-  if (const Status s = store.put_binary(test::code_of(config)); !s) return failed("put_binary", s);
+  if (const Status s = store.binaries().put(test::code_of(config)); !s)
+    return failed("put_binary", s);
   report(pipe, {Written::code, {config}});
-  if (const Status s = store.make_winner(key, test::kNow, measured.config); !s)
+  if (const Status s = store.winners().make_winner(key, test::kNow, measured.config); !s)
     return failed("make_winner", s);
   report(pipe, {Written::winner, {problem, config}});
-  if (const Status s = store.proved(measured.binary_key, key, measured.config, "r2"); !s)
+  if (const Status s = store.proofs().proved(measured.binary_key, key, measured.config, "r2"); !s)
     return failed("proved", s);
   report(pipe, {Written::proof, {problem, config}});
   const auto failure = test::failed(kConfigs + config, Failure::Kind::wrong_result);
-  if (const Status s = store.put(key, test::kNow, failure); !s) return failed("put", s);
+  if (const Status s = store.measurements().put(key, test::kNow, failure); !s)
+    return failed("put", s);
   return "";
 }
 
@@ -81,27 +89,27 @@ std::string Ledger::missing_from(const std::filesystem::path& file) const {
   auto opened = Store::open({.database = file});
   if (!opened) return opened.error().message;
   Store& store = **opened;
-  const auto checked = store.check(false);
+  const auto checked = store.maintenance().check(false);
   if (!checked) return checked.error().message;
   if (!checked->ok()) return fmt::format("check: {}", fmt::join(checked->problems, "; "));
   for (const auto& [problem, config] : rows_) {
-    const auto known = store.known(key_of(problem), test::kNow);
+    const auto known = store.measurements().known(key_of(problem), test::kNow);
     const bool there = std::any_of(known.begin(), known.end(), [&](const Measured& measured) {
       return measured.ok() && measured.config == test::config_of(config);
     });
     if (!there) return fmt::format("lost: row of config {} for problem {}", config, problem);
   }
   for (const auto config : codes_) {
-    const auto code = store.binary(fmt::format("source{}", config), "");
+    const auto code = store.binaries().of_source(fmt::format("source{}", config), "");
     if (!code || code->image != test::code_of(config).image)
       return fmt::format("lost: code of config {}", config);
   }
   for (const auto problem : winners_)
-    if (!store.best(key_of(problem), test::kNow))
+    if (!store.winners().best(key_of(problem), test::kNow))
       return fmt::format("lost: winner of problem {}", problem);
   for (const auto& [problem, config] : proofs_)
-    if (!store.proven(fmt::format("binary{}", config), key_of(problem), test::config_of(config),
-                      "r2"))
+    if (!store.proofs().proven(fmt::format("binary{}", config), key_of(problem),
+                               test::config_of(config), "r2"))
       return fmt::format("lost: proof of config {} for problem {}", config, problem);
   return write_round(store, kProblems + 1, kConfigs + 1, -1);
 }

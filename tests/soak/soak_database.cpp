@@ -20,10 +20,15 @@
 #include "cache/exchange/class_maker.h"
 #include "cache/exchange/diff.h"
 #include "cache/exchange/refresh.h"
+#include "cache/exchange/transfer.h"
 #include "cache/keys.h"
 #include "cache/records/class_kernels.h"
+#include "cache/records/devices.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
 #include "cache/records/prune.h"
 #include "cache/records/stored_roof.h"
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "runtime/compiler.h"
 #include "soak/call.h"
@@ -101,10 +106,10 @@ std::string make_sound(const fs::path& file) {
   if (const auto plan = engine->plan(untuned_shape()); !plan) return plan.error().message;
   const auto store = test::open_store(file);
   test::store_winner(*store, test::key_of(64, 96, 128), 6);
-  const Status kept = store->put_limits({.device = test::key_of(64, 96, 128).device,
-                                         .fp32_flops = 2e11,
-                                         .l1_read = 4e11,
-                                         .dram_read = 2e10});
+  const Status kept = store->devices().put_limits({.device = test::key_of(64, 96, 128).device,
+                                                   .fp32_flops = 2e11,
+                                                   .l1_read = 4e11,
+                                                   .dram_read = 2e10});
   if (!kept) return kept.error().message;
   return make_class_kernels(*store);
 }
@@ -172,12 +177,14 @@ class User {
   }
 
   void look_into(Store& store) {
-    if (const auto report = store.check(false); !report)
+    if (const auto report = store.maintenance().check(false); !report)
       told(report.error().message, kFileName);
     else
       for (const std::string& problem : report->problems) told(problem, kFileName);
-    if (const auto records = store.list(); !records) told(records.error().message, kFileName);
-    if (const auto stats = store.stats(); !stats) told(stats.error().message, kFileName);
+    if (const auto records = store.winners().list(); !records)
+      told(records.error().message, kFileName);
+    if (const auto stats = store.maintenance().stats(); !stats)
+      told(stats.error().message, kFileName);
     const BestKey key = test::key_of(64, 96, 128);
     if (const auto roof = stored_roof(store, key.device, key.gemm))
       if (!(roof->roof.ns > 0)) found("a roof that is no time");
@@ -186,7 +193,7 @@ class User {
   /// As `kiln db diff` does, with itself.
   void compare(Store& store) {
     std::vector<StoredMeasurement> winners;
-    const Status read = store.each_measurement(
+    const Status read = store.measurements().each(
         {.winners = true}, [&](const StoredMeasurement& one) { winners.push_back(one); });
     if (!read) return told(read.error().message, kFileName);
     for (const DiffRow& row : diff_winners(winners, winners)) {
@@ -201,7 +208,8 @@ class User {
     if (const auto rows = refresh(store, /*write=*/true); !rows)
       told(rows.error().message, kFileName);
     multiply({.database = file_}, true, "the refreshed file");
-    if (const auto report = store.prune({.older_than_days = 0, .winners_too = one_in(random_, 2)});
+    if (const auto report =
+            store.maintenance().prune({.older_than_days = 0, .winners_too = one_in(random_, 2)});
         !report)
       told(report.error().message, kFileName);
     multiply({.database = file_}, true, "the pruned file");
@@ -212,21 +220,22 @@ class User {
     const fs::path imported = folder_ / "imported.db", exported = folder_ / "exported.db";
     const auto into = Store::open({.database = imported});
     if (!into) throw std::runtime_error(into.error().message);
-    if (const auto report = (*into)->import_from(file_); !report)
+    if (const auto report = (*into)->transfer().import_from(file_); !report)
       told(report.error().message, ".db");  // of either file
     multiply({.database = imported}, true, "an import");
-    if (const Status done = store.export_to(exported); !done)
+    if (const Status done = store.transfer().export_to(exported); !done)
       told(done.error().message, ".db");
     else
       multiply({.database = exported}, false, "an export");
   }
 
   void repair(Store& store) {
-    if (const auto report = store.check(true); !report)
+    if (const auto report = store.maintenance().check(true); !report)
       told(report.error().message, kFileName);
     else
       multiply({.database = file_}, true, "the repaired file");
-    if (const Status done = store.put(test::key_of(1, 2, 3), test::kNow, test::timed(8, 500));
+    if (const Status done =
+            store.measurements().put(test::key_of(1, 2, 3), test::kNow, test::timed(8, 500));
         !done)
       told(done.error().message, kFileName);
   }

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "cache/record.h"
+#include "cache/records/binaries.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "cache/store.h"
 
 namespace kiln::test {
@@ -67,10 +71,10 @@ inline std::unique_ptr<Store> open_store(const std::filesystem::path& file,
 
 /// A winner with its code and one failed candidate.
 inline void store_winner(Store& store, const BestKey& key, int mr, double ns = 1000) {
-  ASSERT_TRUE(store.put(key, kNow, timed(mr, ns)));
-  ASSERT_TRUE(store.put(key, kNow, failed(mr + 1, Failure::Kind::wrong_result)));
-  ASSERT_TRUE(store.put_binary(code_of(mr)));
-  ASSERT_TRUE(store.make_winner(key, kNow, config_of(mr)));
+  ASSERT_TRUE(store.measurements().put(key, kNow, timed(mr, ns)));
+  ASSERT_TRUE(store.measurements().put(key, kNow, failed(mr + 1, Failure::Kind::wrong_result)));
+  ASSERT_TRUE(store.binaries().put(code_of(mr)));
+  ASSERT_TRUE(store.winners().make_winner(key, kNow, config_of(mr)));
 }
 
 /// Something only a hostile or broken hand does to the file.

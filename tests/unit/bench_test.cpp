@@ -14,6 +14,7 @@
 #include "bench/result_check.h"
 #include "bench/self.h"
 #include "bench/suites.h"
+#include "cache/records/devices.h"
 #include "cache/store.h"
 #include "generator/problem/problem.h"
 #include "generator/space/family.h"
@@ -278,7 +279,7 @@ TEST_F(Contest, BenchRacesInstalledPeersAtEachThreadCount) {
   EXPECT_EQ(report->rows[0].peers.size(), present);
   const auto store = Store::open({.database = options.open.database});
   ASSERT_TRUE(store);
-  const auto limits = (*store)->limits(report->machine[0].limits.device);
+  const auto limits = (*store)->devices().limits(report->machine[0].limits.device);
   ASSERT_TRUE(limits) << "they are stored";
   EXPECT_EQ(limits->dram_read, report->machine[0].limits.dram_read);
 }

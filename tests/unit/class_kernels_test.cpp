@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "cache/exchange/class_maker.h"
+#include "cache/exchange/transfer.h"
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "runtime/cpu/cpu.h"
@@ -79,7 +80,7 @@ bool make_file(const std::filesystem::path& file) {
     const auto again = make_class(**store, *host_compiler().value(), of_class, list, {});
     if (!again || again->made != 0 || again->there != static_cast<int>(list.size())) return false;
   }
-  return store.value()->export_to(file.string() + ".kiln").has_value();
+  return store.value()->transfer().export_to(file.string() + ".kiln").has_value();
 }
 
 /// A process without a compiler and without a worker: the file is made by another one.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "support/kiln_command.h"
 #include "support/stored.h"
 
@@ -68,8 +70,8 @@ TEST(CliDb, DiffComparesTwoFilesAndTwoDrivers) {
   newer.runtime = "driver 12.8";
   {
     auto store = open_store(a);
-    ASSERT_TRUE(store->put(test::key_of(64, 96, 128), newer, test::timed(6, 1100)));
-    ASSERT_TRUE(store->make_winner(test::key_of(64, 96, 128), newer, test::config_of(6)));
+    ASSERT_TRUE(store->measurements().put(test::key_of(64, 96, 128), newer, test::timed(6, 1100)));
+    ASSERT_TRUE(store->winners().make_winner(test::key_of(64, 96, 128), newer, test::config_of(6)));
   }
   EXPECT_THAT(kiln({"db", "diff", a, "--drivers", "r1", "12.8"}).out, HasSubstr("1 slower"));
   const CommandResult unknown = kiln({"db", "diff", a, "--drivers", "r1", "13"});

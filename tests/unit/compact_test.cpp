@@ -8,7 +8,12 @@
 #include <filesystem>
 
 #include "cache/codec/codec.h"
+#include "cache/exchange/transfer.h"
 #include "cache/layers/schema.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -34,9 +39,9 @@ StoredBinary kernel_of(int mr) {
 }
 
 void store_kernel(Store& store, const BestKey& key, int mr) {
-  ASSERT_TRUE(store.put(key, kNow, test::timed(mr, 1000)));
-  ASSERT_TRUE(store.put_binary(kernel_of(mr)));
-  ASSERT_TRUE(store.make_winner(key, kNow, test::config_of(mr)));
+  ASSERT_TRUE(store.measurements().put(key, kNow, test::timed(mr, 1000)));
+  ASSERT_TRUE(store.binaries().put(kernel_of(mr)));
+  ASSERT_TRUE(store.winners().make_winner(key, kNow, test::config_of(mr)));
 }
 
 /// Turns a file into one of version 12: every frame without a dictionary, no column of version 14.
@@ -93,11 +98,11 @@ class Compact : public testing::Test {
   std::filesystem::path file() const { return dir_ / "kiln.db"; }
   void expect_all_there(Store& store) {
     for (const int mr : {4, 6, 8}) {
-      const auto record = store.best(key_of(64, 96, mr), kNow);
+      const auto record = store.winners().best(key_of(64, 96, mr), kNow);
       ASSERT_TRUE(record) << mr;
       EXPECT_EQ(record->image, kernel_of(mr).image);
     }
-    const auto report = store.check(false);
+    const auto report = store.maintenance().check(false);
     ASSERT_TRUE(report);
     EXPECT_TRUE(report->ok()) << report->problems.front();
   }
@@ -130,7 +135,7 @@ TEST_F(Compact, FramesBecomeSmallAndRowsStayTheSame) {
   EXPECT_GT(number(file(), kFrameBytes), 3 * with_dictionaries);
   const std::string before = seals(file());
   auto store = open_store(file());
-  const auto report = store->compact();
+  const auto report = store->maintenance().compact();
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->frames, 6);
   EXPECT_EQ(report->made_smaller, 6);
@@ -139,14 +144,14 @@ TEST_F(Compact, FramesBecomeSmallAndRowsStayTheSame) {
   EXPECT_LT(number(file(), kFrameBytes), 2 * with_dictionaries);
   EXPECT_EQ(seals(file()), before);
   expect_all_there(*store);
-  EXPECT_EQ(store->compact()->made_smaller, 0);
+  EXPECT_EQ(store->maintenance().compact()->made_smaller, 0);
 }
 
 TEST_F(Compact, AnExportIsCompact) {
   to_version12(file());
   const auto before = number(file(), kFrameBytes);
   auto store = open_store(file());
-  ASSERT_TRUE(store->export_to(dir_ / "out.kiln"));
+  ASSERT_TRUE(store->transfer().export_to(dir_ / "out.kiln"));
   EXPECT_EQ(number(file(), kFrameBytes), before) << "its own frames stay";
   EXPECT_LT(3 * number(dir_ / "out.kiln", kFrameBytes), before);
   EXPECT_EQ(number(dir_ / "out.kiln", "PRAGMA freelist_count"), 0);
@@ -158,22 +163,22 @@ TEST_F(Compact, WhatCannotBeReadStaysAndIsReported) {
          "UPDATE source SET data = x'00' WHERE id = 1; "
          "UPDATE binary_data SET data = randomblob(50) WHERE id = 2");
   auto store = open_store(file());
-  const auto report = store->compact();
+  const auto report = store->maintenance().compact();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->frames, 6);
   EXPECT_EQ(number(file(), "SELECT length(data) FROM source WHERE id = 1"), 1);
   EXPECT_EQ(number(file(), "SELECT length(data) FROM binary_data WHERE id = 2"), 50);
-  EXPECT_EQ(store->check(false)->problems.size(), 2u);
-  EXPECT_TRUE(store->best(key_of(64, 96, 8), kNow));
+  EXPECT_EQ(store->maintenance().check(false)->problems.size(), 2u);
+  EXPECT_TRUE(store->winners().best(key_of(64, 96, 8), kNow));
 }
 
 TEST_F(Compact, ShippedFilesStayAndADatabaseInMemoryWillDo) {
   tamper(file(), "PRAGMA journal_mode = DELETE");
   auto reader = open_store(dir_ / "own.db", {file()});
   const auto before = number(file(), kFrameBytes);
-  ASSERT_TRUE(reader->compact());
+  ASSERT_TRUE(reader->maintenance().compact());
   EXPECT_EQ(number(file(), kFrameBytes), before) << "a shipped file";
-  EXPECT_TRUE(open_store(kInMemory)->compact());
+  EXPECT_TRUE(open_store(kInMemory)->maintenance().compact());
 }
 
 }  // namespace kiln::compact_test

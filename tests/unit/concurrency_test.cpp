@@ -14,6 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "cache/record.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "cache/store.h"
 #include "engine/engine_impl.h"
 #include "runtime/cpu/compile_server.h"
@@ -58,10 +63,11 @@ bool write_and_read(const std::filesystem::path& file, int who) {
   if (!store) throw std::runtime_error(store.error().message);
   for (int i = 0; i < kProblems; ++i) {
     for (const Status& done :
-         {(*store)->put(key_of(i + 1), kNow, timed(who)), (*store)->put_binary(code_of(who)),
-          (*store)->make_winner(key_of(i + 1), kNow, timed(who).config)})
+         {(*store)->measurements().put(key_of(i + 1), kNow, timed(who)),
+          (*store)->binaries().put(code_of(who)),
+          (*store)->winners().make_winner(key_of(i + 1), kNow, timed(who).config)})
       if (!done) throw std::runtime_error(done.error().message);
-    const auto record = (*store)->best(key_of(i + 1), kNow);
+    const auto record = (*store)->winners().best(key_of(i + 1), kNow);
     if (!record || record->image.size() != 3000) throw std::runtime_error("lost a winner");
   }
   return true;
@@ -75,8 +81,8 @@ TEST(Processes, EightWriteAndReadOneFile) {
   for (const pid_t child : children) EXPECT_TRUE(test::wait_for(child));
   auto store = Store::open({.database = dir / "kiln.db"});
   ASSERT_TRUE(store) << store.error().message;
-  EXPECT_TRUE((*store)->check(false)->ok());
-  const StoreStats stats = (*store)->stats()->front();
+  EXPECT_TRUE((*store)->maintenance().check(false)->ok());
+  const StoreStats stats = (*store)->maintenance().stats()->front();
   EXPECT_EQ(stats.measurements, kProcesses * kProblems);
   EXPECT_EQ(stats.winners, kProblems);
   EXPECT_EQ(stats.binaries, kProcesses);
@@ -114,7 +120,7 @@ TEST(Processes, AKilledWriterLeavesItSound) {
     EXPECT_FALSE(test::wait_for(child));
     auto store = Store::open({.database = dir / "kiln.db"});
     ASSERT_TRUE(store) << store.error().message;
-    const auto report = (*store)->check(false);
+    const auto report = (*store)->maintenance().check(false);
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_TRUE(report->ok()) << testing::PrintToString(report->problems);
     EXPECT_TRUE(write_and_read(dir / "kiln.db", 1000));
@@ -166,7 +172,7 @@ TEST(CannotWrite, AFullDiskStopsNobody) {
     if (::setrlimit(RLIMIT_FSIZE, &full) != 0) return false;
     auto store = Store::open({.database = dir / "kiln.db"});
     if (!store) return store.error().message.find("kiln.db") != std::string::npos;
-    const Status put = (*store)->put_binary([] {
+    const Status put = (*store)->binaries().put([] {
       StoredBinary binary{.key = "k", .code_key = "s", .compiler = "c"};
       for (int i = 0; i < 200000; ++i) binary.image.push_back(static_cast<std::byte>(i * i >> 3));
       return binary;
@@ -176,7 +182,7 @@ TEST(CannotWrite, AFullDiskStopsNobody) {
   EXPECT_TRUE(test::wait_for(child));
   auto store = Store::open({.database = dir / "kiln.db"});
   ASSERT_TRUE(store) << store.error().message;
-  EXPECT_TRUE((*store)->check(false)->ok());
+  EXPECT_TRUE((*store)->maintenance().check(false)->ok());
 }
 
 /// Whether `body` starts the compiler, here or in a process of its own.

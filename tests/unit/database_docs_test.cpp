@@ -8,6 +8,9 @@
 #include <sstream>
 
 #include "cache/layers/schema.h"
+#include "cache/records/binaries.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "support/fenced.h"
 #include "support/paths.h"
 #include "support/stored.h"
@@ -41,24 +44,25 @@ void fill_database(const std::filesystem::path& file) {
     Validators made_by = kNow;
     made_by.runtime = runtime;
     const BestKey key = key_of(64, 96, 128);
-    ASSERT_TRUE(store->put(key, made_by, test::timed(6, 1000)));
-    ASSERT_TRUE(store->put(key, made_by, test::timed(8, 1500)));
-    ASSERT_TRUE(store->put(key, made_by, test::failed(9, Failure::Kind::wrong_result)));
+    ASSERT_TRUE(store->measurements().put(key, made_by, test::timed(6, 1000)));
+    ASSERT_TRUE(store->measurements().put(key, made_by, test::timed(8, 1500)));
+    ASSERT_TRUE(
+        store->measurements().put(key, made_by, test::failed(9, Failure::Kind::wrong_result)));
     Measured library = test::timed(1, 1200);
     library.config = BlasLibrary{};
     library.binary_key.clear();
-    ASSERT_TRUE(store->put(key, made_by, library));
-    for (const int mr : {6, 8}) ASSERT_TRUE(store->put_binary(test::code_of(mr)));
-    ASSERT_TRUE(store->make_winner(key, made_by, test::config_of(6)));
-    ASSERT_TRUE(store->put_search(
+    ASSERT_TRUE(store->measurements().put(key, made_by, library));
+    for (const int mr : {6, 8}) ASSERT_TRUE(store->binaries().put(test::code_of(mr)));
+    ASSERT_TRUE(store->winners().make_winner(key, made_by, test::config_of(6)));
+    ASSERT_TRUE(store->measurements().put_search(
         key, made_by,
         {.seconds = 1, .budget_seconds = 4, .spent_seconds = 1, .measured = 3, .enumerated = 90}));
   }
   BestKey thin = key_of(1, 2, 3);
   Measured screened = test::timed(6, 50);
   screened.round = Round::screen;
-  ASSERT_TRUE(store->put(thin, kNow, screened));
-  ASSERT_TRUE(store->make_winner(thin, kNow, screened.config));
+  ASSERT_TRUE(store->measurements().put(thin, kNow, screened));
+  ASSERT_TRUE(store->winners().make_winner(thin, kNow, screened.config));
 }
 
 TEST(DatabaseDocs, EveryQueryFindsRows) {

@@ -12,7 +12,13 @@
 #include <cstring>
 #include <fstream>
 
+#include "cache/exchange/transfer.h"
 #include "cache/printable.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "support/child.h"
 #include "support/eventually.h"
 #include "support/opened_engine.h"
@@ -36,8 +42,8 @@ void expect_refused(const std::filesystem::path& path, const std::string& what) 
     test::end_when_hung();
     const auto own = Store::open({.database = path});
     const auto shipped = Store::open({.database = {}, .shipped = {path}});
-    const auto imported = open_store({})->import_from(path);
-    const Status exported = open_store({})->export_to(path);
+    const auto imported = open_store({})->transfer().import_from(path);
+    const Status exported = open_store({})->transfer().export_to(path);
     if (own || shipped || imported || exported) return false;
     bool good = own.error().code == ErrorCode::database;
     for (const std::string& message : {own.error().message, shipped.error().message,
@@ -101,7 +107,7 @@ TEST(DatabasePath, MemoryLeavesNoFile) {
     store_winner(*store, key_of(64, 96, 128), 6);
     auto engine = Engine::open({.database = ":memory:", .threads = 1});
     return store->path() == ":memory:" && engine.has_value() &&
-           !store->best(key_of(64, 96, 128), kNow)->image.empty();
+           !store->winners().best(key_of(64, 96, 128), kNow)->image.empty();
   }));
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
@@ -165,7 +171,7 @@ TEST(Moved, EveryWriteAfterwardsSaysSo) {
     TempDir dir;
     auto store = open_store(dir / "kiln.db");
     const BestKey key = key_of(64, 96, 128);
-    EXPECT_TRUE(store->put(key, kNow, timed(6, 1000)));
+    EXPECT_TRUE(store->measurements().put(key, kNow, timed(6, 1000)));
     if (replaced) {
       std::ofstream(dir / "other") << "x";
       std::filesystem::rename(dir / "other", dir / "kiln.db");
@@ -177,12 +183,12 @@ TEST(Moved, EveryWriteAfterwardsSaysSo) {
     };
     const auto lost = AllOf(HasSubstr((dir / "kiln.db").string()),
                             HasSubstr("removed or replaced while open"), HasSubstr("is lost"));
-    EXPECT_THAT(message(store->put(key, kNow, timed(7, 900))), lost);
-    EXPECT_THAT(message(store->put_binary(test::code_of(7))), lost);
-    EXPECT_THAT(message(store->make_winner(key, kNow, test::config_of(6))), lost);
-    EXPECT_THAT(message(store->proved("b", key, test::config_of(6), "r")), lost);
+    EXPECT_THAT(message(store->measurements().put(key, kNow, timed(7, 900))), lost);
+    EXPECT_THAT(message(store->binaries().put(test::code_of(7))), lost);
+    EXPECT_THAT(message(store->winners().make_winner(key, kNow, test::config_of(6))), lost);
+    EXPECT_THAT(message(store->proofs().proved("b", key, test::config_of(6), "r")), lost);
     store_winner(*open_store(dir / "theirs.db"), key, 6);
-    const auto imported = store->import_from(dir / "theirs.db");
+    const auto imported = store->transfer().import_from(dir / "theirs.db");
     EXPECT_THAT(imported ? "done" : imported.error().message, lost);
   }
 }
@@ -214,15 +220,15 @@ TEST(ReadOnlyMedia, WithALogCanBeReadExportedAndImported) {
   EXPECT_TRUE(test::in_child([&] {
     if (::geteuid() == 0 && ::setuid(kUser) != 0) return false;
     auto store = open_store({}, {media / "kiln.db"});
-    const Status exported = store->export_to(dir / "out/out.db");
+    const Status exported = store->transfer().export_to(dir / "out/out.db");
     if (!exported) std::fprintf(stderr, "%s\n", exported.error().message.c_str());
     if (!exported) return false;
-    const auto moved = open_store({}, {dir / "out/out.db"})->best(key, kNow);
+    const auto moved = open_store({}, {dir / "out/out.db"})->winners().best(key, kNow);
     auto importer = open_store({});
-    const auto imported = importer->import_from(media / "kiln.db");
+    const auto imported = importer->transfer().import_from(media / "kiln.db");
     if (!imported) std::fprintf(stderr, "%s\n", imported.error().message.c_str());
     return moved && moved->image == test::code_of(6).image && imported &&
-           importer->best(key, kNow)->image == test::code_of(6).image;
+           importer->winners().best(key, kNow)->image == test::code_of(6).image;
   }));
   ::chmod(media.c_str(), 0755);
 }
@@ -267,21 +273,22 @@ TEST(Printable, IsWhatAFilesTextBecomesInMessages) {
   ASSERT_FALSE(schema);
   expect_shown(schema.error().message);
 
-  const auto marked = open_store(made("UPDATE binary SET quarantined = " + bad))->check(false);
+  const auto marked =
+      open_store(made("UPDATE binary SET quarantined = " + bad))->maintenance().check(false);
   ASSERT_EQ(marked->problems.size(), 1u);
   expect_shown(marked->problems[0]);
   const auto config = open_store(made("UPDATE config SET text = " + bad + " WHERE id = 1"));
-  ASSERT_EQ(config->check(false)->problems.size(), 1u);
-  expect_shown(config->check(false)->problems[0]);
+  ASSERT_EQ(config->maintenance().check(false)->problems.size(), 1u);
+  expect_shown(config->maintenance().check(false)->problems[0]);
 
   auto rows =
       open_store(made(fmt::format("UPDATE measurement SET detail = {0} WHERE failure NOTNULL; "
                                   "UPDATE measurement SET policy = {0} WHERE winner = 1",
                                   bad)));
-  const auto records = rows->list();
+  const auto records = rows->winners().list();
   ASSERT_EQ(records->size(), 1u);
   expect_shown(records->front().key.policy);
-  const auto known = rows->known(key, kNow);
+  const auto known = rows->measurements().known(key, kNow);
   ASSERT_EQ(known.size(), 1u);
   expect_shown(known[0].failure().detail);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/records/proofs.h"
 #include "engine/held.h"
 #include "generator/space/family.h"
 #include "kiln/log.hpp"
@@ -141,7 +142,7 @@ TEST(Busy, TuneReturnsItsFirstKernelAndTheNextOneProvesIt) {
   const auto record = held_record(*kiln.engine, gemm, 1);
   ASSERT_TRUE(record);
   EXPECT_TRUE(record->measured.verified);
-  EXPECT_FALSE(kiln->impl().store->code_proven(*record));
+  EXPECT_FALSE(kiln->impl().store->proofs().code_proven(*record));
   EXPECT_EQ(test::why(test::check(*kiln.engine, gemm)), "");
 
   kiln->impl().clock = now_ns;
@@ -149,7 +150,7 @@ TEST(Busy, TuneReturnsItsFirstKernelAndTheNextOneProvesIt) {
   unsetenv("KILN_LOCK_DIR");
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_TRUE(again->already_tuned);
-  EXPECT_TRUE(kiln->impl().store->code_proven(*record));
+  EXPECT_TRUE(kiln->impl().store->proofs().code_proven(*record));
 }
 
 }  // namespace kiln::disturbed_test

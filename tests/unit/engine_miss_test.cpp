@@ -5,6 +5,9 @@
 #include <limits>
 #include <optional>
 
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/proofs.h"
 #include "engine/engine_impl.h"
 #include "runtime/compiler.h"
 #include "support/few.h"
@@ -36,11 +39,11 @@ void plant(Opened& kiln, const Gemm& gemm, const std::string& body) {
   auto planted = (*host_compiler())->compile(*source);
   ASSERT_TRUE(planted) << planted.error().message;
   built->binary.image = std::move(planted->image);
-  impl.store->quarantine_binary(built->binary.key, "replaced by the test");
+  impl.store->binaries().quarantine(built->binary.key, "replaced by the test");
   built->binary.key = "planted";
   std::filesystem::remove(kiln.dir / "kiln.db");
   kiln.open();
-  ASSERT_TRUE(kiln->impl().store->put_binary(built->binary));
+  ASSERT_TRUE(kiln->impl().store->binaries().put(built->binary));
 }
 
 TEST(EngineMiss, AMissIsProvedInAWorkerBeforeItRunsHere) {
@@ -51,7 +54,7 @@ TEST(EngineMiss, AMissIsProvedInAWorkerBeforeItRunsHere) {
     plant(kiln, gemm, body);
     const Verdict verdict = check(*kiln.engine, gemm);
     EXPECT_TRUE(verdict) << body << ": " << why(verdict);
-    const auto stats = kiln->impl().store->stats();
+    const auto stats = kiln->impl().store->maintenance().stats();
     ASSERT_TRUE(stats);
     EXPECT_EQ(stats->at(0).quarantined, 1) << body;
   }
@@ -107,11 +110,11 @@ TEST(EngineMiss, AProofIsRemembered) {
   const BestKey key = impl.key_of(gemm, 1);
   const auto built = impl.admission.build(key, *config);
   ASSERT_TRUE(built) << built.error().message;
-  EXPECT_TRUE(impl.store->proven(built->binary.key, key, *config, impl.now.runtime));
-  EXPECT_FALSE(impl.store->proven(built->binary.key, key, *config, "another glibc"));
+  EXPECT_TRUE(impl.store->proofs().proven(built->binary.key, key, *config, impl.now.runtime));
+  EXPECT_FALSE(impl.store->proofs().proven(built->binary.key, key, *config, "another glibc"));
   BestKey two = key;
   two.device.compute_units = 2;
-  EXPECT_FALSE(impl.store->proven(built->binary.key, two, *config, impl.now.runtime));
+  EXPECT_FALSE(impl.store->proofs().proven(built->binary.key, two, *config, impl.now.runtime));
 }
 
 }  // namespace kiln::engine_miss_test

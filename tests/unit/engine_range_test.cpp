@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "cache/records/ranges.h"
 #include "engine/engine_impl.h"
 #include "support/naive_gemm.h"
 #include "support/opened_engine.h"
@@ -219,7 +220,7 @@ TEST(EngineRanges, ACancelledSearchStoresNoTable) {
   const auto report = kiln->tune(range(), {.cancelled = [] { return true; }});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::not_tuned);
-  EXPECT_THAT(*kiln->impl().store->list_ranges(), IsEmpty());
+  EXPECT_THAT(*kiln->impl().store->ranges().list(), IsEmpty());
 }
 
 }  // namespace kiln::engine_range_test

@@ -9,6 +9,9 @@
 #include <thread>
 
 #include "cache/keys.h"
+#include "cache/records/binaries.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "support/eventually.h"
 #include "support/naive_gemm.h"
@@ -74,8 +77,8 @@ void make_winner(Opened& kiln, const Gemm& gemm, const Config& config) {
   row.binary_key = "none";
   Validators made_by = impl.now;
   made_by.compiler = impl.admission.compiler().value()->version();
-  ASSERT_TRUE(impl.store->put(key, made_by, row));
-  ASSERT_TRUE(impl.store->make_winner(key, made_by, config));
+  ASSERT_TRUE(impl.store->measurements().put(key, made_by, row));
+  ASSERT_TRUE(impl.store->winners().make_winner(key, made_by, config));
 }
 
 TEST(Engine, AMissTakesTheConfigOfANeighbour) {
@@ -305,8 +308,10 @@ TEST(Engine, DamagedCodeIsMadeAgain) {
   EXPECT_EQ(kiln->plan(gemm)->config(), report->config);
   EXPECT_TRUE(check(*kiln.engine, gemm));
   kiln.open();
-  EXPECT_TRUE(
-      kiln->impl().store->best(kiln->impl().key_of(gemm, 1), kiln->impl().now)->image.size());
+  EXPECT_TRUE(kiln->impl()
+                  .store->winners()
+                  .best(kiln->impl().key_of(gemm, 1), kiln->impl().now)
+                  ->image.size());
 }
 
 TEST(Engine, AnotherRuntimeIsVerifiedOnFirstUse) {
@@ -318,19 +323,21 @@ TEST(Engine, AnotherRuntimeIsVerifiedOnFirstUse) {
   auto& impl = kiln->impl();
   impl.now.runtime = "another glibc";
   EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
-  EXPECT_EQ(impl.store->best(impl.key_of(gemm, 1), impl.now)->validators.runtime, "another glibc");
+  EXPECT_EQ(impl.store->winners().best(impl.key_of(gemm, 1), impl.now)->validators.runtime,
+            "another glibc");
 
   // Code that computes another thing passes no verification: it is marked and not used.
-  const auto record = impl.store->best(impl.key_of(other, 1), impl.now);
+  const auto record = impl.store->winners().best(impl.key_of(other, 1), impl.now);
   ASSERT_TRUE(record);
   auto clipping = impl.admission.build(impl.key_of(other.with_activation(Activation::relu), 1),
                                        record->measured.config);
   ASSERT_TRUE(clipping) << clipping.error().message;
-  impl.store->quarantine_binary(record->measured.binary_key, "replaced by the test");
+  impl.store->binaries().quarantine(record->measured.binary_key, "replaced by the test");
   clipping->binary.key = record->measured.binary_key;
-  ASSERT_TRUE(impl.store->put_binary(clipping->binary));
+  ASSERT_TRUE(impl.store->binaries().put(clipping->binary));
   EXPECT_NE(kiln->plan(other)->match(), Match::exact);
-  EXPECT_NE(impl.store->best(impl.key_of(other, 1), impl.now)->image, clipping->binary.image);
+  EXPECT_NE(impl.store->winners().best(impl.key_of(other, 1), impl.now)->image,
+            clipping->binary.image);
   const Verdict verdict = check(*kiln.engine, other);
   EXPECT_TRUE(verdict) << why(verdict);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cache/layers/schema.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -90,7 +91,7 @@ TEST(FileSchema, StatisticsOfAnalyzeAreNoCode) {
   const BestKey key = test::key_of(64, 96, 128);
   test::store_winner(*test::open_store(dir / "kiln.db"), key, 6);
   test::tamper(dir / "kiln.db", "ANALYZE");
-  EXPECT_TRUE(test::open_store(dir / "kiln.db")->best(key, test::kNow));
+  EXPECT_TRUE(test::open_store(dir / "kiln.db")->winners().best(key, test::kNow));
 }
 
 TEST(FileSchema, WorkThatNeverEndsIsInterrupted) {

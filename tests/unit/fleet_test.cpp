@@ -6,6 +6,8 @@
 #include <fstream>
 #include <set>
 
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "fleet/device_kind.h"
 #include "fleet/folder.h"
 #include "fleet/log.h"
@@ -225,15 +227,15 @@ TEST(FleetProgress, ASearchThatWasCutAfterItsBudgetIsNotMissing) {
   ASSERT_TRUE(folder.add_kind(kind));
   const auto missing_after = [&](double spent) {
     const auto store = test::open_store(folder.merged(kind));
-    EXPECT_TRUE(store->put(key, test::kNow, test::timed(6, 1000)));
-    EXPECT_TRUE(store->make_winner(key, test::kNow, test::config_of(6)));
-    EXPECT_TRUE(store->put_search(key, test::kNow,
-                                  {.seconds = spent,
-                                   .budget_seconds = 20,
-                                   .spent_seconds = spent,
-                                   .measured = 3,
-                                   .enumerated = 40,
-                                   .interrupted = true}));
+    EXPECT_TRUE(store->measurements().put(key, test::kNow, test::timed(6, 1000)));
+    EXPECT_TRUE(store->winners().make_winner(key, test::kNow, test::config_of(6)));
+    EXPECT_TRUE(store->measurements().put_search(key, test::kNow,
+                                                 {.seconds = spent,
+                                                  .budget_seconds = 20,
+                                                  .spent_seconds = spent,
+                                                  .measured = 3,
+                                                  .enumerated = 40,
+                                                  .interrupted = true}));
     const KindState state = state_of(folder, kind).value();
     EXPECT_EQ(state.wanted, 1u);
     EXPECT_EQ(state.model, key.device.model);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/records/maintenance.h"
 #include "kiln/kiln.hpp"
 #include "runtime/cpu/thread_pool.h"
 #include "support/child.h"
@@ -137,7 +138,8 @@ TEST(FloatMode, OfAProductIsTheCallersOnAnyNumberOfThreads) {
       const Mode flush(flushing());
       EXPECT_EQ(zeros(*engine, threads), 128 * 128) << threads << " threads, first call";
     }
-    EXPECT_EQ(engine->impl().store->stats()->at(0).quarantined, 0) << "verified in the usual mode";
+    EXPECT_EQ(engine->impl().store->maintenance().stats()->at(0).quarantined, 0)
+        << "verified in the usual mode";
     EXPECT_EQ(zeros(*engine, threads), 0) << threads << " threads";
     {
       const Mode flush(flushing());

@@ -6,6 +6,7 @@
 
 #include "cache/exchange/offline.h"
 #include "cache/exchange/recorded_calls.h"
+#include "cache/records/measurements.h"
 #include "engine/engine_impl.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
@@ -154,7 +155,7 @@ TEST_F(HipEngine, TuningGoesThroughTheWorkerAndBeginsWithWhatWasPredicted) {
   EXPECT_GT(report->timing.samples, 0);
   BestKey key = predicted_key(device, gemm);
   key.policy = backend_of(Vendor::amd).policy;
-  const auto rows = store->known(key, {.template_hash = template_hash(Vendor::amd)});
+  const auto rows = store->measurements().known(key, {.template_hash = template_hash(Vendor::amd)});
   ASSERT_GE(rows.size(), 1u);
   EXPECT_EQ(rows[0].config, (*predicted)[0].config);
 }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "cache/keys.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/family.h"
@@ -281,15 +283,15 @@ TEST(InvariantEngine, TakesNoStoredKernelOfAnotherOrder) {
   const BestKey key = impl.key_of(gemm, 1);
   Validators made_by = impl.now;
   made_by.compiler = (*impl.admission.compiler())->version();
-  auto record = impl.store->best(key, made_by);
+  auto record = impl.store->winners().best(key, made_by);
   ASSERT_TRUE(record);
   auto config = std::get<HostPacked>(record->measured.config);
   ASSERT_EQ(config.kc, 256);
   config.kc = 128;
   record->measured.config = config;
-  ASSERT_TRUE(impl.store->put(key, made_by, record->measured));
-  ASSERT_TRUE(impl.store->make_winner(key, made_by, config));
-  EXPECT_TRUE(impl.store->best(key, made_by));
+  ASSERT_TRUE(impl.store->measurements().put(key, made_by, record->measured));
+  ASSERT_TRUE(impl.store->winners().make_winner(key, made_by, config));
+  EXPECT_TRUE(impl.store->winners().best(key, made_by));
   EXPECT_FALSE(impl.best(key, made_by));
   const auto again = kiln->tune(gemm);
   ASSERT_TRUE(again) << again.error().message;

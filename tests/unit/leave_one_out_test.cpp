@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 
 namespace kiln::leave_one_out_test {
@@ -22,9 +24,9 @@ TEST(LeaveOneOut, ReportsEachClassAndEveryDevice) {
     ASSERT_EQ(broken_rule(problem, key.device, config_of(6)), "");
     ASSERT_EQ(broken_rule(problem, key.device, config_of(5)), "");
     const double ns = predict_ns(problem, key.device, config_of(6));
-    ASSERT_TRUE(store->put(key, kNow, test::timed(6, 2 * ns)));
-    ASSERT_TRUE(store->put(key, kNow, test::timed(5, ns)));
-    ASSERT_TRUE(store->make_winner(key, kNow, config_of(m == 48 ? 6 : 5)));
+    ASSERT_TRUE(store->measurements().put(key, kNow, test::timed(6, 2 * ns)));
+    ASSERT_TRUE(store->measurements().put(key, kNow, test::timed(5, ns)));
+    ASSERT_TRUE(store->winners().make_winner(key, kNow, config_of(m == 48 ? 6 : 5)));
   }
   const auto rows = leave_one_out(*store);
   ASSERT_TRUE(rows) << rows.error().message;

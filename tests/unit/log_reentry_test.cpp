@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
 #include "engine/engine_impl.h"
 #include "runtime/cpu/blas_library.h"
 #include "runtime/log.h"
@@ -42,7 +44,7 @@ bool multiplies(Engine& engine, int n) {
 /// What a callback may do: read and write all that the engine guards.
 bool use_all_of(Engine& engine) {
   return multiplies(engine, 11) && !engine.counted_calls().empty() &&
-         engine.impl().store->stats().has_value() &&
+         engine.impl().store->maintenance().stats().has_value() &&
          engine.explain(Gemm::row_major(7, 7, 7)).has_value();
 }
 
@@ -90,7 +92,7 @@ TEST(LogReentry, FromAQuarantine) {
         const auto plan = engine.plan(Gemm::row_major(9, 9, 9));
         const BestKey key = engine.impl().key_of(Gemm::row_major(9, 9, 9), 1);
         const auto built = engine.impl().admission.build(key, *parse_config(plan->config()));
-        engine.impl().store->quarantine_binary(built->binary.key, "by the test");
+        engine.impl().store->binaries().quarantine(built->binary.key, "by the test");
       },
       "quarantined"));
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "cache/records/maintenance.h"
 #include "engine/engine_impl.h"
 #include "engine/unsettled.h"
 #include "support/few.h"
@@ -28,7 +29,7 @@ bool computes(Engine& engine, const Gemm& gemm) {
 }
 
 std::int64_t quarantined(Opened& kiln) {
-  const auto stats = kiln->impl().store->stats();
+  const auto stats = kiln->impl().store->maintenance().stats();
   EXPECT_TRUE(stats);
   return stats ? stats->at(0).quarantined : -1;
 }

@@ -15,8 +15,15 @@
 #include <optional>
 #include <random>
 
+#include "cache/exchange/transfer.h"
 #include "cache/keys.h"
 #include "cache/layers/schema.h"
+#include "cache/records/binaries.h"
+#include "cache/records/devices.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
 #include "cache/rows/range_kernels.h"
 #include "cache/rows/rows.h"
 #include "support/child.h"
@@ -48,7 +55,7 @@ const BestKey kKey = key_of(64, 96, 128);
 
 MergeReport merge(const std::filesystem::path& into, const Files& files,
                   const MergeOptions& options = {}) {
-  auto report = open_store(into)->merge_from(files, options);
+  auto report = open_store(into)->transfer().merge_from(files, options);
   if (!report) throw std::runtime_error(report.error().message);
   return std::move(*report);
 }
@@ -64,9 +71,9 @@ Measured timed_so(int mr, const Timing& timing, Round round = Round::race) {
 std::filesystem::path file_of(const std::filesystem::path& file, const Measured& winner,
                               const BestKey& key = kKey) {
   auto store = open_store(file);
-  EXPECT_TRUE(store->put(key, kNow, winner));
-  EXPECT_TRUE(store->put_binary(code_of(std::get<HostPacked>(winner.config).mr)));
-  EXPECT_TRUE(store->make_winner(key, kNow, winner.config));
+  EXPECT_TRUE(store->measurements().put(key, kNow, winner));
+  EXPECT_TRUE(store->binaries().put(code_of(std::get<HostPacked>(winner.config).mr)));
+  EXPECT_TRUE(store->winners().make_winner(key, kNow, winner.config));
   return file;
 }
 
@@ -92,30 +99,31 @@ void draw_file(const std::filesystem::path& file, unsigned seed) {
       for (int mr = 2; mr <= 8; ++mr) {
         if (draw(3) == 0) continue;
         if (draw(5) == 0) {
-          ASSERT_TRUE(
-              store->put(key, made_by, test::failed(mr, static_cast<Failure::Kind>(draw(7)))));
+          ASSERT_TRUE(store->measurements().put(
+              key, made_by, test::failed(mr, static_cast<Failure::Kind>(draw(7)))));
           continue;
         }
         const double ns = 1000 + draw(40);
         const double half = 1 + draw(30);
-        ASSERT_TRUE(store->put(
+        ASSERT_TRUE(store->measurements().put(
             key, made_by,
             timed_so(mr, {ns, ns - half, ns + half, 1 + draw(40)}, static_cast<Round>(draw(3)))));
-        ASSERT_TRUE(store->put_binary(code_of(mr)));
+        ASSERT_TRUE(store->binaries().put(code_of(mr)));
         best = mr;
       }
       if (best == 0) continue;
-      ASSERT_TRUE(store->make_winner(key, made_by, config_of(best)));
-      ASSERT_TRUE(store->put_search(key, made_by,
-                                    {.seconds = 1,
-                                     .budget_seconds = 9,
-                                     .spent_seconds = 2.0 + draw(2),
-                                     .measured = 1 + draw(9),
-                                     .enumerated = 40}));
-      ASSERT_TRUE(store->raise_peak(key.device, fp32, 1e9 * (1 + draw(5))));
-      ASSERT_TRUE(store->put_limits({.device = key.device, .fp32_flops = 1e9 * (1 + draw(5))}));
-      ASSERT_TRUE(store->put_range(key, key.gemm.with_m(1, 512),
-                                   {{{512, m, config_of(best), 900.0 + draw(3)}}}));
+      ASSERT_TRUE(store->winners().make_winner(key, made_by, config_of(best)));
+      ASSERT_TRUE(store->measurements().put_search(key, made_by,
+                                                   {.seconds = 1,
+                                                    .budget_seconds = 9,
+                                                    .spent_seconds = 2.0 + draw(2),
+                                                    .measured = 1 + draw(9),
+                                                    .enumerated = 40}));
+      ASSERT_TRUE(store->devices().raise_peak(key.device, fp32, 1e9 * (1 + draw(5))));
+      ASSERT_TRUE(
+          store->devices().put_limits({.device = key.device, .fp32_flops = 1e9 * (1 + draw(5))}));
+      ASSERT_TRUE(store->ranges().put(key, key.gemm.with_m(1, 512),
+                                      {{{512, m, config_of(best), 900.0 + draw(3)}}}));
     }
   store.reset();
   tamper(file,
@@ -139,7 +147,7 @@ TEST(Merge, TheOrderOfFilesDoesNotMatter) {
     ::chmod(files[3].c_str(), 0666);  // its code is not trusted
     merge(dir / "once.db", files);
     const std::string once = database_dump(dir / "once.db");
-    EXPECT_TRUE(open_store(dir / "once.db")->check(false)->ok());
+    EXPECT_TRUE(open_store(dir / "once.db")->maintenance().check(false)->ok());
     Files order = files;
     for (int i = 0; std::next_permutation(order.begin(), order.end()) && i < 5; ++i) {
       merge(dir / fmt::format("order{}.db", i), order);
@@ -177,11 +185,14 @@ TEST(Merge, ASearchThatWasCutShortDoesNotHideOneThatEnded) {
   for (const SearchExtent& searched : {cut, ended, whole}) {
     files.push_back(
         file_of(dir / fmt::format("{}.db", searched.measured), timed_so(6, {1000, 995, 1005, 31})));
-    ASSERT_TRUE(open_store(files.back())->put_search(kKey, kNow, searched));
+    ASSERT_TRUE(open_store(files.back())->measurements().put_search(kKey, kNow, searched));
   }
   const auto kept = [&](const Files& merged) {
     merge(dir / fmt::format("own{}.db", merged.size()), merged);
-    return open_store(dir / fmt::format("own{}.db", merged.size()))->best(kKey, kNow)->searched;
+    return open_store(dir / fmt::format("own{}.db", merged.size()))
+        ->winners()
+        .best(kKey, kNow)
+        ->searched;
   };
   EXPECT_EQ(kept({files[0], files[1]}), ended);
   EXPECT_EQ(kept(files), whole);
@@ -193,10 +204,10 @@ TEST(Merge, AFewQuickSamplesDoNotBeatARace) {
                     file_of(dir / "b.db", timed_so(8, {900, 890, 1400, 3}, Round::screen))};
   const MergeReport report = merge(dir / "own.db", files);
   auto own = open_store(dir / "own.db");
-  ASSERT_TRUE(own->best(kKey, kNow));
-  EXPECT_EQ(own->best(kKey, kNow)->measured.config, config_of(6));
-  EXPECT_EQ(own->best(kKey, kNow)->image, code_of(6).image);
-  EXPECT_THAT(own->known(kKey, kNow), SizeIs(2)) << "the other is evidence";
+  ASSERT_TRUE(own->winners().best(kKey, kNow));
+  EXPECT_EQ(own->winners().best(kKey, kNow)->measured.config, config_of(6));
+  EXPECT_EQ(own->winners().best(kKey, kNow)->image, code_of(6).image);
+  EXPECT_THAT(own->measurements().known(kKey, kNow), SizeIs(2)) << "the other is evidence";
   ASSERT_THAT(report.conflicts, SizeIs(1));
   const MergeConflict& conflict = report.conflicts[0];
   EXPECT_EQ(conflict.key, kKey);
@@ -242,7 +253,7 @@ TEST(Merge, OfTwoMeasurementsOfACandidateTheOneWithMoreBehindItStays) {
   EXPECT_EQ(report.added, 0);
   EXPECT_EQ(report.replaced, 1);
   EXPECT_THAT(report.conflicts, IsEmpty());
-  const auto won = open_store(dir / "own.db")->best(kKey, kNow);
+  const auto won = open_store(dir / "own.db")->winners().best(kKey, kNow);
   ASSERT_TRUE(won);
   EXPECT_EQ(won->measured.timing().samples, 40);
   EXPECT_EQ(won->image, code_of(6).image);
@@ -255,15 +266,15 @@ TEST(Merge, AWrongResultElsewhereIsNoWinner) {
     auto other = open_store(dir / "a.db");
     Measured wrong = test::failed(6, Failure::Kind::wrong_result);
     wrong.binary_key = "binary6";
-    ASSERT_TRUE(other->put_binary(code_of(6)));
-    ASSERT_TRUE(other->put(kKey, kNow, wrong));
+    ASSERT_TRUE(other->binaries().put(code_of(6)));
+    ASSERT_TRUE(other->measurements().put(kKey, kNow, wrong));
     store_winner(*other, kKey, 8, 1000);
   }
   const MergeReport report = merge(dir / "own.db", {dir / "a.db"});
   EXPECT_EQ(report.dethroned, 1);
   auto own = open_store(dir / "own.db");
-  ASSERT_TRUE(own->best(kKey, kNow));
-  EXPECT_EQ(own->best(kKey, kNow)->measured.config, config_of(8));
+  ASSERT_TRUE(own->winners().best(kKey, kNow));
+  EXPECT_EQ(own->winners().best(kKey, kNow)->measured.config, config_of(8));
 }
 
 TEST(Merge, NothingCrossesDevices) {
@@ -275,16 +286,16 @@ TEST(Merge, NothingCrossesDevices) {
   EXPECT_THAT(report.conflicts, IsEmpty());
   EXPECT_THAT(report.devices, SizeIs(2));
   auto own = open_store(dir / "own.db");
-  EXPECT_EQ(own->best(big, kNow)->measured.config, config_of(6));
-  EXPECT_EQ(own->best(small, kNow)->measured.config, config_of(8));
+  EXPECT_EQ(own->winners().best(big, kNow)->measured.config, config_of(6));
+  EXPECT_EQ(own->winners().best(small, kNow)->measured.config, config_of(8));
 
   const MergeReport one = merge(dir / "one.db", files, {.device = fingerprint(small.device)});
   EXPECT_EQ(one.files[0].other_devices, 1);
   EXPECT_THAT(one.devices, SizeIs(1));
-  EXPECT_FALSE(open_store(dir / "one.db")->best(big, kNow));
-  EXPECT_FALSE(open_store(dir / "one.db")->code("binary6"));
-  EXPECT_TRUE(open_store(dir / "one.db")->best(small, kNow));
-  const auto none = open_store(dir / "none.db")->merge_from(files, {.device = "H200"});
+  EXPECT_FALSE(open_store(dir / "one.db")->winners().best(big, kNow));
+  EXPECT_FALSE(open_store(dir / "one.db")->binaries().by_key("binary6"));
+  EXPECT_TRUE(open_store(dir / "one.db")->winners().best(small, kNow));
+  const auto none = open_store(dir / "none.db")->transfer().merge_from(files, {.device = "H200"});
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::bad_input);
   EXPECT_THAT(none.error().message, AllOf(HasSubstr("device = \"H200\""), HasSubstr("2 are of")));
@@ -300,13 +311,13 @@ TEST(Merge, CodeOfAFileThatOthersMayWriteIsLeftOut) {
   screened.verified = false;
   {
     auto own = open_store(dir / "own.db");
-    ASSERT_TRUE(own->put(kKey, kNow, screened));
-    ASSERT_TRUE(own->put_binary(code_of(8)));
+    ASSERT_TRUE(own->measurements().put(kKey, kNow, screened));
+    ASSERT_TRUE(own->binaries().put(code_of(8)));
   }
   const MergeReport report = merge(dir / "own.db", {theirs});
   EXPECT_FALSE(report.files[0].trusted);
   EXPECT_EQ(report.binaries, 0);
-  const auto won = open_store(dir / "own.db")->best(kKey, kNow);
+  const auto won = open_store(dir / "own.db")->winners().best(kKey, kNow);
   ASSERT_TRUE(won);
   EXPECT_EQ(won->measured.config, config_of(6));
   EXPECT_EQ(won->image, code_of(6).image);
@@ -317,7 +328,8 @@ TEST(Merge, AWinnerThatARangeNamesStays) {
   file_of(dir / "a.db", timed_so(6, {1000, 990, 1010, 31}));
   {
     auto store = open_store(dir / "a.db");
-    ASSERT_TRUE(store->put_range(kKey, kKey.gemm.with_m(1, 64), {{{64, 64, config_of(6), 1e3}}}));
+    ASSERT_TRUE(
+        store->ranges().put(kKey, kKey.gemm.with_m(1, 64), {{{64, 64, config_of(6), 1e3}}}));
   }
   const MergeReport report = merge(
       dir / "own.db", {file_of(dir / "b.db", timed_so(8, {900, 890, 910, 31})), dir / "a.db"});
@@ -357,8 +369,8 @@ TEST(MergeInput, BadRowsAreLeftOutAndListed) {
   for (const std::string& row : report.files[0].left_out)
     EXPECT_THAT(row, AllOf(HasSubstr("a.db"), HasSubstr(" row ")));
   auto own = open_store(dir / "own.db");
-  EXPECT_TRUE(own->check(false)->ok());
-  EXPECT_TRUE(own->list()->empty());
+  EXPECT_TRUE(own->maintenance().check(false)->ok());
+  EXPECT_TRUE(own->winners().list()->empty());
 }
 
 TEST(MergeInput, OlderFilesAreMigratedInACopy) {
@@ -382,7 +394,7 @@ TEST(MergeInput, AFileThatCannotBeMergedStopsAllOfThem) {
   file_of(dir / "own.db", timed(8, 1000));
   const std::string before = database_dump(dir / "own.db");
   const auto refused = [&](const std::filesystem::path& file) {
-    const auto report = open_store(dir / "own.db")->merge_from({good, file}, {});
+    const auto report = open_store(dir / "own.db")->transfer().merge_from({good, file}, {});
     EXPECT_FALSE(report) << file;
     EXPECT_EQ(test::first_difference(database_dump(dir / "own.db"), before), "") << file;
     return report ? Error{} : report.error();
@@ -402,7 +414,7 @@ TEST(MergeInput, AFileThatCannotBeMergedStopsAllOfThem) {
   {
     auto large = open_store(dir / "large.db");
     for (int m = 1; m < 40; ++m) store_winner(*large, key_of(m, 96, 128), 6);
-    ASSERT_TRUE(large->export_to(dir / "damaged.db"));
+    ASSERT_TRUE(large->transfer().export_to(dir / "damaged.db"));
   }
   {
     std::fstream file(dir / "damaged.db", std::ios::in | std::ios::out | std::ios::binary);
@@ -429,13 +441,13 @@ TEST(MergeInput, AFullDiskLosesNothing) {
     if (::setrlimit(RLIMIT_FSIZE, &full) != 0) return false;
     auto store = Store::open({.database = dir / "own.db"});
     if (!store) return false;
-    const auto report = (*store)->merge_from({dir / "a.db"}, {});
+    const auto report = (*store)->transfer().merge_from({dir / "a.db"}, {});
     return !report && report.error().code == ErrorCode::database &&
            report.error().message.find("own.db") != std::string::npos;
   });
   EXPECT_TRUE(test::wait_for(child));
   EXPECT_EQ(test::first_difference(database_dump(dir / "own.db"), before), "");
-  EXPECT_TRUE(open_store(dir / "own.db")->check(false)->ok());
+  EXPECT_TRUE(open_store(dir / "own.db")->maintenance().check(false)->ok());
   EXPECT_EQ(merge(dir / "own.db", {dir / "a.db"}).winners, 298) << "one was here";
 }
 
@@ -493,7 +505,7 @@ TEST(MergeRanges, TheTableThatIsKeptKeepsItsKernel) {
   const auto fill = [&](const char* file, int kernel, double ns, const char* day) {
     const auto store = open_store(dir / file);
     store_winner(*store, at, kernel, ns);
-    ASSERT_TRUE(store->put_range(kKey, range, {{{64, 16, config_of(kernel), 1e3}}}));
+    ASSERT_TRUE(store->ranges().put(kKey, range, {{{64, 16, config_of(kernel), 1e3}}}));
     tamper(dir / file, fmt::format("UPDATE range SET created = '{}T10:00:00Z'", day));
   };
   fill("new.db", 6, 900, "2030-01-02");
@@ -501,13 +513,13 @@ TEST(MergeRanges, TheTableThatIsKeptKeepsItsKernel) {
   for (const auto& files :
        {std::vector{dir / "new.db", dir / "old.db"}, std::vector{dir / "old.db", dir / "new.db"}}) {
     const auto store = open_store(":memory:");
-    ASSERT_TRUE(store->merge_from(files, {}));
-    const auto ranges = store->ranges_like(kKey, Size::m);
+    ASSERT_TRUE(store->transfer().merge_from(files, {}));
+    const auto ranges = store->ranges().like(kKey, Size::m);
     ASSERT_EQ(ranges.size(), 1u);
     EXPECT_EQ(ranges[0].table.cells[0].config, config_of(6));
     BestKey own = at;
     own.policy = range_policy(at.policy, range);
-    const auto kernel = store->best(own, kNow);
+    const auto kernel = store->winners().best(own, kNow);
     ASSERT_TRUE(kernel);
     EXPECT_EQ(kernel->measured.config, config_of(6));
   }

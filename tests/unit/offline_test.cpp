@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "cache/layers/schema.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "generator/render/render.h"
 #include "support/fake_bench.h"
 #include "support/hip.h"
@@ -193,9 +196,9 @@ TEST(RankOffline, PredictionsAreStoredApartAndFound) {
   // The card itself, asking for what was measured, finds none of it.
   BestKey measured = predicted_key(kCard, gemm);
   measured.policy = "hip-cold-v1";
-  EXPECT_FALSE(store->best(measured, record->validators));
-  EXPECT_THAT(store->known(measured, record->validators), IsEmpty());
-  EXPECT_THAT(store->tuned_like(measured, record->validators), IsEmpty());
+  EXPECT_FALSE(store->winners().best(measured, record->validators));
+  EXPECT_THAT(store->measurements().known(measured, record->validators), IsEmpty());
+  EXPECT_THAT(store->winners().tuned_like(measured, record->validators), IsEmpty());
 
   // What runs elsewhere under a name of its own is still a gfx942.
   DeviceCaps real = kCard;
@@ -246,12 +249,12 @@ TEST(Predictions, FilesOfEveryOlderSchemaTakeThem) {
     const Validators made_by{.template_hash = template_hash(Vendor::amd), .compiler = "clang"};
     Ranked one{.config = HipSimt{}};
     one.forecast = HipForecast{.ns = 5000};
-    ASSERT_TRUE(store->put(key, made_by, predicted_row(one, "key")));
-    ASSERT_TRUE(store->make_winner(key, made_by, one.config));
+    ASSERT_TRUE(store->measurements().put(key, made_by, predicted_row(one, "key")));
+    ASSERT_TRUE(store->winners().make_winner(key, made_by, one.config));
     const auto record = predicted_record(*store, kCard, gemm);
     ASSERT_TRUE(record) << "schema " << steps;
     EXPECT_EQ(record->measured.timing().median_ns, 5000);
-    EXPECT_TRUE(store->check(false).value().ok());
+    EXPECT_TRUE(store->maintenance().check(false).value().ok());
   }
 }
 

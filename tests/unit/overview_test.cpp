@@ -6,6 +6,10 @@
 
 #include <fstream>
 
+#include "cache/records/devices.h"
+#include "cache/records/measurements.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
 #include "support/kiln_command.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -34,11 +38,11 @@ Measured library(double ns) {
 /// One tuned shape: a winner of 100 ns, one of 150, one that crashed, and a library of 120.
 std::unique_ptr<Store> tuned(const BestKey& key) {
   auto store = test::open_store({});
-  EXPECT_TRUE(store->put(key, kNow, timed(6, 100)));
-  EXPECT_TRUE(store->put(key, kNow, timed(4, 150)));
-  EXPECT_TRUE(store->put(key, kNow, failed(9, Failure::Kind::crashed)));
-  EXPECT_TRUE(store->put(key, kNow, library(120)));
-  EXPECT_TRUE(store->make_winner(key, kNow, config_of(6)));
+  EXPECT_TRUE(store->measurements().put(key, kNow, timed(6, 100)));
+  EXPECT_TRUE(store->measurements().put(key, kNow, timed(4, 150)));
+  EXPECT_TRUE(store->measurements().put(key, kNow, failed(9, Failure::Kind::crashed)));
+  EXPECT_TRUE(store->measurements().put(key, kNow, library(120)));
+  EXPECT_TRUE(store->winners().make_winner(key, kNow, config_of(6)));
   return store;
 }
 
@@ -61,7 +65,7 @@ TEST(Overview, ShapesHaveTheWinnersTimeAndThoseOfLibraries) {
 TEST(Overview, CountsWhatADeviceHas) {
   const BestKey key = key_of(48, 256, 64);
   auto store = tuned(key);
-  ASSERT_TRUE(store->raise_peak(key.device, fp32, 2e11));
+  ASSERT_TRUE(store->devices().raise_peak(key.device, fp32, 2e11));
   const auto overview = overview_of(*store);
   ASSERT_THAT(overview->devices, SizeIs(1));
   const Overview::Device& device = overview->devices.front();
@@ -81,7 +85,8 @@ TEST(Overview, CountsWhatADeviceHas) {
 TEST(Overview, LimitsOfACpuAreItsRoofs) {
   const BestKey key = key_of(48, 256, 64);
   auto store = tuned(key);
-  ASSERT_TRUE(store->put_limits({.device = key.device, .fp32_flops = 3e11, .dram_read = 2e10}));
+  ASSERT_TRUE(
+      store->devices().put_limits({.device = key.device, .fp32_flops = 3e11, .dram_read = 2e10}));
   const auto overview = overview_of(*store);
   EXPECT_THAT(overview->devices.front().peaks, ElementsAre(Pair("fp32", 3e11)));
   EXPECT_EQ(overview->devices.front().bytes_per_second, 2e10);
@@ -94,7 +99,7 @@ TEST(Overview, LandscapesHaveTheKeysThatVary) {
   auto store = tuned(key_of(48, 256, 64));
   Measured other = timed(4, 130);
   std::get<HostPacked>(other.config).kc = 128;
-  ASSERT_TRUE(store->put(key_of(48, 256, 64), kNow, other));
+  ASSERT_TRUE(store->measurements().put(key_of(48, 256, 64), kNow, other));
   const auto two = overview_of(*store, {.least_candidates = 2});
   ASSERT_THAT(two->landscapes, SizeIs(1));
   const Overview::Landscape& landscape = two->landscapes.front();
@@ -109,12 +114,13 @@ TEST(Overview, RegretComparesARangesKernelWithTheFastestOfEachSize) {
   auto store = test::open_store({});
   const BestKey key = key_of(64, 256, 64);
   for (const std::int64_t m : {16, 64}) {
-    ASSERT_TRUE(store->put(key_of(m, 256, 64), kNow, timed(6, 10.0 * double(m))));
-    ASSERT_TRUE(store->put(key_of(m, 256, 64), kNow, timed(4, m == 16 ? 200 : 500)));
+    ASSERT_TRUE(store->measurements().put(key_of(m, 256, 64), kNow, timed(6, 10.0 * double(m))));
+    ASSERT_TRUE(store->measurements().put(key_of(m, 256, 64), kNow, timed(4, m == 16 ? 200 : 500)));
   }
-  ASSERT_TRUE(store->put(key_of(8, 256, 64), kNow, timed(6, 50))) << "not of the range";
+  ASSERT_TRUE(store->measurements().put(key_of(8, 256, 64), kNow, timed(6, 50)))
+      << "not of the range";
   const RangeTable table{{{32, 16, config_of(6), 160}, {64, 64, config_of(6), 640}}};
-  ASSERT_TRUE(store->put_range(key, key.gemm.with_m(10, 64), table));
+  ASSERT_TRUE(store->ranges().put(key, key.gemm.with_m(10, 64), table));
   const auto overview = overview_of(*store);
   ASSERT_THAT(overview->ranges, SizeIs(1));
   const Overview::RangeRegret& range = overview->ranges.front();
@@ -133,8 +139,8 @@ TEST(Overview, SearchesAreWrittenAsTheirSteps) {
   auto store = test::open_store({});
   const BestKey key = key_of(48, 256, 256);
   for (const auto& [mr, ns] : {std::pair{6, 400.0}, {5, 500.0}, {4, 100.0}, {3, 200.0}})
-    ASSERT_TRUE(store->put(key, kNow, timed(mr, ns)));
-  ASSERT_TRUE(store->make_winner(key, kNow, config_of(4)));
+    ASSERT_TRUE(store->measurements().put(key, kNow, timed(mr, ns)));
+  ASSERT_TRUE(store->winners().make_winner(key, kNow, config_of(4)));
   const auto overview = overview_of(*store, {.least_candidates = 4});
   EXPECT_EQ(to_json(*overview)["searches"][0]["steps"].dump(), "[[1,0.25],[3,1.0]]");
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/records/devices.h"
 #include "runtime/cpu/probe.h"
 #include "support/opened_engine.h"
 #include "tuner/worker/protocol.h"
@@ -44,7 +45,7 @@ TEST(Peak, AKernelThatBeatsTheProbeRaisesIt) {
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_GT(rate(*report), 1e6);
   EXPECT_GE(report->peak_flops, rate(*report));
-  EXPECT_EQ(kiln->impl().store->peak(kiln->impl().key_of(gemm, 1).device, fp32),
+  EXPECT_EQ(kiln->impl().store->devices().peak(kiln->impl().key_of(gemm, 1).device, fp32),
             report->peak_flops);
   const auto other = tune_beside(kiln, slow, 2e6);
   ASSERT_TRUE(other);
@@ -72,7 +73,8 @@ TEST(Peak, ARecordReadBackRaisesItToo) {
   Opened kiln;
   const Gemm gemm = Gemm::row_major(48, 64, 32);
   ASSERT_TRUE(tune_beside(kiln, gemm, 0));
-  ASSERT_TRUE(kiln->impl().store->raise_peak(kiln->impl().key_of(gemm, 1).device, fp32, 1e6));
+  ASSERT_TRUE(
+      kiln->impl().store->devices().raise_peak(kiln->impl().key_of(gemm, 1).device, fp32, 1e6));
   EXPECT_THAT(*kiln->explain(gemm), HasSubstr("this is 100.0 %"));
   const auto report = kiln->tune(gemm);
   EXPECT_TRUE(report->already_tuned);

@@ -5,6 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "cache/exchange/diff.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
 #include "support/database_dump.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -63,10 +68,10 @@ void fill_store(Store& store) {
     BestKey key = key_of(64, 96, 128);
     key.device = cpu_caps_named(cpu).value();
     store_winner(store, key, 6);
-    ASSERT_TRUE(store.put(key, kNow, timed(9, 3000)));
-    ASSERT_TRUE(store.put_binary(test::code_of(9)));
-    ASSERT_TRUE(store.put_search(key, kNow, {.budget_seconds = 1, .enumerated = 9}));
-    ASSERT_TRUE(store.put_range(key, key.gemm.with_m(1, 64), {{{64, 64, config_of(6), 1e3}}}));
+    ASSERT_TRUE(store.measurements().put(key, kNow, timed(9, 3000)));
+    ASSERT_TRUE(store.binaries().put(test::code_of(9)));
+    ASSERT_TRUE(store.measurements().put_search(key, kNow, {.budget_seconds = 1, .enumerated = 9}));
+    ASSERT_TRUE(store.ranges().put(key, key.gemm.with_m(1, 64), {{{64, 64, config_of(6), 1e3}}}));
   }
 }
 
@@ -75,40 +80,41 @@ TEST(Prune, KeepsWinnersWithTheirCode) {
   auto store = open_store(dir / "kiln.db");
   fill_store(*store);
   const std::string before = test::database_dump(dir / "kiln.db");
-  const auto dry = store->prune({.older_than_days = 1, .device = "avx512", .dry_run = true});
+  const auto dry =
+      store->maintenance().prune({.older_than_days = 1, .device = "avx512", .dry_run = true});
   ASSERT_TRUE(dry) << dry.error().message;
   EXPECT_EQ(test::first_difference(test::database_dump(dir / "kiln.db"), before), "");
   EXPECT_EQ(dry->dropped, (std::map<std::string, std::int64_t>{})) << "none is a day old";
 
-  const auto one = store->prune({.device = "model=\"avx512\""});
+  const auto one = store->maintenance().prune({.device = "model=\"avx512\""});
   ASSERT_TRUE(one);
   EXPECT_EQ(one->dropped, (std::map<std::string, std::int64_t>{{"measurement", 2}}));
-  EXPECT_TRUE(store->code("binary9")) << "the other device's loser has the same code";
+  EXPECT_TRUE(store->binaries().by_key("binary9")) << "the other device's loser has the same code";
   tamper(dir / "kiln.db", "UPDATE measurement SET created = '2020-01-01T00:00:00Z'");
-  const auto old = store->prune({.older_than_days = 90});
+  const auto old = store->maintenance().prune({.older_than_days = 90});
   ASSERT_TRUE(old);
   EXPECT_EQ(old->winners, 0);
   EXPECT_EQ(old->dropped.at("measurement"), 2);
   EXPECT_EQ(old->dropped.at("binary"), 1);
-  EXPECT_FALSE(store->code("binary9"));
-  EXPECT_EQ(store->best(key_of(64, 96, 128), kNow)->image, test::code_of(6).image);
-  EXPECT_THAT(*store->list_ranges(), SizeIs(2));
-  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_FALSE(store->binaries().by_key("binary9"));
+  EXPECT_EQ(store->winners().best(key_of(64, 96, 128), kNow)->image, test::code_of(6).image);
+  EXPECT_THAT(*store->ranges().list(), SizeIs(2));
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
 }
 
 TEST(Prune, ADeviceThatIsGoneLeavesNothing) {
   TempDir dir;
   auto store = open_store(dir / "kiln.db");
   fill_store(*store);
-  const auto gone = store->prune({.device = "model=\"avx2\"", .winners_too = true});
+  const auto gone = store->maintenance().prune({.device = "model=\"avx2\"", .winners_too = true});
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->winners, 1);
   EXPECT_EQ(gone->dropped.at("device"), 1);
   EXPECT_EQ(gone->dropped.at("search"), 1);
-  EXPECT_THAT(*store->list(), SizeIs(1));
-  EXPECT_THAT(*store->list_ranges(), SizeIs(1));
-  EXPECT_TRUE(store->best(key_of(64, 96, 128), kNow));
-  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_THAT(*store->winners().list(), SizeIs(1));
+  EXPECT_THAT(*store->ranges().list(), SizeIs(1));
+  EXPECT_TRUE(store->winners().best(key_of(64, 96, 128), kNow));
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
 }
 
 TEST(Prune, LosersOfConfigsThatWonNowhereGoFirst) {
@@ -116,18 +122,18 @@ TEST(Prune, LosersOfConfigsThatWonNowhereGoFirst) {
   auto store = open_store(dir / "kiln.db");
   for (int m = 1; m <= 60; ++m) {
     store_winner(*store, key_of(m, 96, 128), 6 + m % 2);
-    ASSERT_TRUE(store->put(key_of(m, 96, 128), kNow, timed(7 - m % 2, 5000)));
+    ASSERT_TRUE(store->measurements().put(key_of(m, 96, 128), kNow, timed(7 - m % 2, 5000)));
     for (int mr = 10; mr < 30; ++mr)
-      ASSERT_TRUE(store->put(key_of(m, 96, 128), kNow, timed(mr, 1000 + 10 * mr)));
+      ASSERT_TRUE(store->measurements().put(key_of(m, 96, 128), kNow, timed(mr, 1000 + 10 * mr)));
   }
-  const auto dry = store->prune({.most_bytes = 1 << 30});
+  const auto dry = store->maintenance().prune({.most_bytes = 1 << 30});
   ASSERT_TRUE(dry);
-  const auto half = store->prune({.most_bytes = dry->bytes_before * 6 / 10});
+  const auto half = store->maintenance().prune({.most_bytes = dry->bytes_before * 6 / 10});
   ASSERT_TRUE(half);
   EXPECT_TRUE(half->small_enough);
-  EXPECT_LT(store->stats()->at(0).measurements, 60 * 15);
+  EXPECT_LT(store->maintenance().stats()->at(0).measurements, 60 * 15);
   int slow = 0;
-  ASSERT_TRUE(store->each_measurement({}, [&](const StoredMeasurement& row) {
+  ASSERT_TRUE(store->measurements().each({}, [&](const StoredMeasurement& row) {
     slow += row.measured.ok() && row.measured.timing().median_ns == 5000;
   }));
   EXPECT_EQ(slow, 60) << "they won elsewhere: fitted models learn from them";
@@ -139,31 +145,31 @@ TEST(Prune, ASizeTakesCodeOfLosersThenLosersTheSlowestFirst) {
   for (int m = 1; m <= 60; ++m) {
     store_winner(*store, key_of(m, 96, 128), 6);
     for (int mr = 10; mr < 30; ++mr)
-      ASSERT_TRUE(store->put(key_of(m, 96, 128), kNow, timed(mr, 1000 + 10 * mr)));
+      ASSERT_TRUE(store->measurements().put(key_of(m, 96, 128), kNow, timed(mr, 1000 + 10 * mr)));
   }
-  const auto none = store->prune({.most_bytes = 4096});
+  const auto none = store->maintenance().prune({.most_bytes = 4096});
   ASSERT_TRUE(none);
   EXPECT_FALSE(none->small_enough);
-  EXPECT_EQ(store->stats()->at(0).measurements, 60 * 22) << "nothing was dropped";
-  const auto half = store->prune({.most_bytes = none->bytes_before * 7 / 10});
+  EXPECT_EQ(store->maintenance().stats()->at(0).measurements, 60 * 22) << "nothing was dropped";
+  const auto half = store->maintenance().prune({.most_bytes = none->bytes_before * 7 / 10});
   ASSERT_TRUE(half);
   EXPECT_TRUE(half->small_enough);
   EXPECT_LE(half->bytes_after, none->bytes_before * 8 / 10) << "pages are never quite full";
   EXPECT_EQ(half->winners, 0);
   double slowest = 0;
-  ASSERT_TRUE(store->each_measurement({}, [&](const StoredMeasurement& row) {
+  ASSERT_TRUE(store->measurements().each({}, [&](const StoredMeasurement& row) {
     if (row.measured.ok()) slowest = std::max(slowest, row.measured.timing().median_ns);
     EXPECT_TRUE(row.measured.ok()) << "failures went first";
   }));
   EXPECT_GT(slowest, 1000);
   EXPECT_LT(slowest, 1290);
-  EXPECT_THAT(*store->list(), SizeIs(60));
-  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_THAT(*store->winners().list(), SizeIs(60));
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
 }
 
 TEST(Prune, NeedsACondition) {
   auto store = open_store({});
-  const auto nothing = store->prune({});
+  const auto nothing = store->maintenance().prune({});
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.error().code, ErrorCode::bad_input);
   EXPECT_THAT(nothing.error().message, HasSubstr("age, a device or a size"));

@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/records/binaries.h"
 #include "cache/records/fit_class.h"
+#include "cache/records/fits.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "cache/rows/seal.h"
 #include "generator/render/code_key.h"
 #include "support/host_compiler.h"
@@ -29,13 +34,13 @@ class RefreshTest : public ::testing::Test {
     Measured winner = test::timed(6, 1000);
     winner.config = config_;
     winner.binary_key = "stored";
-    ASSERT_TRUE(store->put(key_, test::kNow, winner));
-    ASSERT_TRUE(store->put_binary({.key = "stored",
-                                   .code_key = code_key,
-                                   .compiler = test::kNow.compiler,
-                                   .source = source_.text,
-                                   .image = image}));
-    ASSERT_TRUE(store->make_winner(key_, test::kNow, config_));
+    ASSERT_TRUE(store->measurements().put(key_, test::kNow, winner));
+    ASSERT_TRUE(store->binaries().put({.key = "stored",
+                                       .code_key = code_key,
+                                       .compiler = test::kNow.compiler,
+                                       .source = source_.text,
+                                       .image = image}));
+    ASSERT_TRUE(store->winners().make_winner(key_, test::kNow, config_));
   }
 
   RefreshRow refreshed(bool write) {
@@ -62,13 +67,13 @@ TEST_F(RefreshTest, ModelsFittedToOtherPredictionsAreFittedAgain) {
   const auto stored = open_store(file_);
   ASSERT_TRUE(fit_class(*stored, key_));
   EXPECT_EQ(fit_stale_classes(*stored, true).value(), 0);
-  std::string old = stored->fit(key_)->text();
+  std::string old = stored->fits().of(key_)->text();
   const std::size_t prediction = old.find('\t') + 1;
   old.replace(prediction, old.find('\t', prediction) - prediction, "1.5");
-  ASSERT_TRUE(stored->put_fit(key_, FittedModel::parse(old).value()));
+  ASSERT_TRUE(stored->fits().put(key_, FittedModel::parse(old).value()));
   EXPECT_EQ(fit_stale_classes(*stored, false).value(), 1);
   EXPECT_EQ(fit_stale_classes(*stored, true).value(), 1);
-  EXPECT_TRUE(stored->fit(key_)->is_current(key_.gemm, key_.device));
+  EXPECT_TRUE(stored->fits().of(key_)->is_current(key_.gemm, key_.device));
 }
 
 TEST_F(RefreshTest, AnotherLaunchMustBeRaced) {
@@ -93,9 +98,9 @@ TEST_F(RefreshTest, OtherTokensOfTheSameMachineCodeAreRenamed) {
   EXPECT_EQ(name(refreshed(true).state), "recompiled");
   EXPECT_EQ(name(refreshed(false).state), "same");
   auto store = open_store(file_);
-  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
   const Validators now{.template_hash = template_hash(Vendor::cpu), .runtime = "r1"};
-  const auto record = store->best(key_, now);
+  const auto record = store->winners().best(key_, now);
   ASSERT_TRUE(record);
   EXPECT_EQ(record->image, image);
   EXPECT_EQ(record->validators.template_hash, now.template_hash);
@@ -108,7 +113,7 @@ TEST_F(RefreshTest, OtherMachineCodeMustBeRaced) {
   EXPECT_EQ(name(row.state), "race again");
   EXPECT_THAT(row.reason, HasSubstr("other machine code"));
   const Validators now{.template_hash = template_hash(Vendor::cpu), .runtime = "r1"};
-  EXPECT_TRUE(open_store(file_)->best(key_, now)) << "it was verified, and still runs";
+  EXPECT_TRUE(open_store(file_)->winners().best(key_, now)) << "it was verified, and still runs";
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/exchange/transfer.h"
+#include "cache/records/winners.h"
 #include "support/few.h"
 #include "support/opened_engine.h"
 
@@ -103,7 +105,7 @@ TEST(Resume, ASearchCancelledBeforeAnyWinnerStoresNone) {
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.error().code, ErrorCode::not_tuned);
   EXPECT_THAT(nothing.error().message, HasSubstr("cancelled"));
-  EXPECT_FALSE(kiln->impl().store->best(kiln->impl().key_of(gemm, 1), kiln->impl().now));
+  EXPECT_FALSE(kiln->impl().store->winners().best(kiln->impl().key_of(gemm, 1), kiln->impl().now));
   EXPECT_FALSE(kiln->tune(gemm, seconds(10))->already_tuned);
 }
 
@@ -147,7 +149,7 @@ TEST(Resume, WhatCountsAsCompleteIsNotSearchedOn) {
   Opened maker;
   bool screened = false;
   ASSERT_TRUE(maker->tune(gemm, cancelled_early(10, screened)));
-  ASSERT_TRUE(maker->impl().store->export_to(maker.dir / "app.kiln"));
+  ASSERT_TRUE(maker->impl().store->transfer().export_to(maker.dir / "app.kiln"));
   const TempDir user;
   auto engine = Engine::open(
       {.database = user / "kiln.db", .shipped = {maker.dir / "app.kiln"}, .threads = 1});

@@ -14,6 +14,11 @@
 
 #include "cache/codec/codec.h"
 #include "cache/keys.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "cache/rows/rows.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
@@ -70,15 +75,15 @@ TEST(Seal, AnEditedWinnerOrCodeIsNotUsedAndCheckNamesIt) {
       auto store = open_store(dir / "kiln.db");
       store_winner(*store, key, 6);
       store_winner(*store, key_of(32, 32, 32), 8);
-      ASSERT_EQ(store->best(key, kNow)->image, code_of(6).image);
-      ASSERT_TRUE(store->check(false)->ok());
+      ASSERT_EQ(store->winners().best(key, kNow)->image, code_of(6).image);
+      ASSERT_TRUE(store->maintenance().check(false)->ok());
     }
     tamper(dir / "kiln.db", sql);
     auto store = open_store(dir / "kiln.db");
-    EXPECT_FALSE(store->check(false)->ok()) << sql;
-    const auto record = store->best(key, kNow);
+    EXPECT_FALSE(store->maintenance().check(false)->ok()) << sql;
+    const auto record = store->winners().best(key, kNow);
     EXPECT_TRUE(!record || record->image.empty()) << sql;
-    const auto code = store->binary("source6", "");
+    const auto code = store->binaries().of_source("source6", "");
     EXPECT_TRUE(!code || code->image == code_of(6).image) << sql;
   }
 }
@@ -97,7 +102,7 @@ TEST(Seal, ExchangedCodeMultipliesNothing) {
          "UPDATE binary SET key = (SELECT min(k) FROM w) WHERE key = (SELECT max(k) FROM w); "
          "UPDATE binary SET key = (SELECT max(k) FROM w) WHERE key = 'aside'");
   kiln.open();
-  EXPECT_FALSE(kiln->impl().store->check(false)->ok());
+  EXPECT_FALSE(kiln->impl().store->maintenance().check(false)->ok());
   for (const Gemm& gemm : {one, other}) {
     const Verdict verdict = test::check(*kiln.engine, gemm);
     EXPECT_TRUE(verdict) << why(verdict);
@@ -126,17 +131,17 @@ TEST(Migration, KeysOfEveryTableGetTheNewFieldAndWholeWinnersNewSeals) {
     auto store = open_store(dir / "kiln.db");
     store_winner(*store, one, 6);
     store_winner(*store, other, 8);
-    const auto winner = store->best(one, kNow);
+    const auto winner = store->winners().best(one, kNow);
     ASSERT_TRUE(winner);
-    ASSERT_TRUE(store->proved("binary6", one, winner->measured.config, kNow.runtime));
+    ASSERT_TRUE(store->proofs().proved("binary6", one, winner->measured.config, kNow.runtime));
   }
   to_version7(dir / "kiln.db");
   tamper(dir / "kiln.db", "UPDATE measurement SET launch = 'abi=2;' WHERE binary_key = 'binary8'");
   auto store = open_store(dir / "kiln.db");
-  const auto winner = store->best(one, kNow);
+  const auto winner = store->winners().best(one, kNow);
   ASSERT_TRUE(winner);
-  EXPECT_TRUE(store->proven("binary6", one, winner->measured.config, kNow.runtime));
-  EXPECT_FALSE(store->best(other, kNow)) << "edited before";
+  EXPECT_TRUE(store->proofs().proven("binary6", one, winner->measured.config, kNow.runtime));
+  EXPECT_FALSE(store->winners().best(other, kNow)) << "edited before";
 }
 
 /// Turns a file of version 7 into one of version 3, in which code was known by the hash of its
@@ -167,13 +172,13 @@ TEST(Migration, AnOlderFileIsSealedAsItStands) {
   to_version3(dir / "kiln.db");
   auto store = open_store(dir / "kiln.db");
   // Kernels of CPUs were called otherwise then: the row is there, and is not used.
-  EXPECT_FALSE(store->best(key, kNow));
-  const auto records = store->list();
+  EXPECT_FALSE(store->winners().best(key, kNow));
+  const auto records = store->winners().list();
   ASSERT_TRUE(records);
   ASSERT_EQ(records->size(), 1u);
   EXPECT_EQ(records->front().launch, "abi=1;revision=1;");
   EXPECT_EQ(records->front().validators, kNow);
-  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
 }
 
 TEST(Migration, ProofsNameTheCodeThatTheyWereMadeFor) {
@@ -187,9 +192,9 @@ TEST(Migration, ProofsNameTheCodeThatTheyWereMadeFor) {
     auto store = open_store(dir / "kiln.db");
     Measured row = test::timed(6, 1000);
     row.config = config;
-    ASSERT_TRUE(store->put(key, kNow, row));
-    ASSERT_TRUE(store->put_binary(code_of(6)));
-    ASSERT_TRUE(store->make_winner(key, kNow, config));
+    ASSERT_TRUE(store->measurements().put(key, kNow, row));
+    ASSERT_TRUE(store->binaries().put(code_of(6)));
+    ASSERT_TRUE(store->winners().make_winner(key, kNow, config));
   }
   to_version7(dir / "kiln.db");
   tamper(dir / "kiln.db",
@@ -199,11 +204,11 @@ TEST(Migration, ProofsNameTheCodeThatTheyWereMadeFor) {
                      "('no code', 'envelope=1;launch={0};{1}', 'r1', 't')",
                      launch, text(key.gemm)));
   auto store = open_store(dir / "kiln.db");
-  auto record = store->best(key, kNow);
+  auto record = store->winners().best(key, kNow);
   ASSERT_TRUE(record);
-  EXPECT_TRUE(store->envelope_proven(*record));
+  EXPECT_TRUE(store->proofs().envelope_proven(*record));
   record->key.gemm.d.dtype = record->key.gemm.c.dtype = DType::fp32;
-  EXPECT_FALSE(store->envelope_proven(*record)) << "another problem's code";
+  EXPECT_FALSE(store->proofs().envelope_proven(*record)) << "another problem's code";
   SQLite::Database db((dir / "kiln.db").string());
   EXPECT_EQ(db.execAndGet("SELECT count(*) FROM verification").getInt(), 1);
 }
@@ -213,12 +218,12 @@ TEST(Seal, AProofOnACpuIsOfItsThreads) {
   const BestKey key = key_of(64, 96, 128);
   auto store = open_store(dir / "kiln.db");
   store_winner(*store, key, 6);
-  auto record = store->best(key, kNow);
+  auto record = store->winners().best(key, kNow);
   ASSERT_TRUE(record);
-  ASSERT_TRUE(store->proved_envelope(*record));
-  EXPECT_TRUE(store->envelope_proven(*record));
+  ASSERT_TRUE(store->proofs().proved_envelope(*record));
+  EXPECT_TRUE(store->proofs().envelope_proven(*record));
   ++record->key.device.compute_units;
-  EXPECT_FALSE(store->envelope_proven(*record));
+  EXPECT_FALSE(store->proofs().envelope_proven(*record));
 }
 
 TEST(Seal, ARowWithoutItsSealServesNoOtherSizes) {
@@ -227,17 +232,17 @@ TEST(Seal, ARowWithoutItsSealServesNoOtherSizes) {
   {
     auto store = open_store(dir / "kiln.db");
     store_winner(*store, key, 6);
-    const Record record = store->tuned_like(key, kNow).at(0);
-    ASSERT_TRUE(store->proved_envelope(record));
-    EXPECT_TRUE(store->envelope_proven(record));
+    const Record record = store->winners().tuned_like(key, kNow).at(0);
+    ASSERT_TRUE(store->proofs().proved_envelope(record));
+    EXPECT_TRUE(store->proofs().envelope_proven(record));
   }
   tamper(dir / "kiln.db",
          "UPDATE measurement SET binary_key = 'binary7' WHERE winner = 1; "
          "UPDATE verification SET binary_key = 'binary7'");
   auto store = open_store(dir / "kiln.db");
-  const auto records = store->tuned_like(key, kNow);
+  const auto records = store->winners().tuned_like(key, kNow);
   ASSERT_EQ(records.size(), 1u) << "its config may still be tried";
-  EXPECT_FALSE(store->envelope_proven(records[0]));
+  EXPECT_FALSE(store->proofs().envelope_proven(records[0]));
 }
 
 TEST(Seal, CodeThatIsQuarantinedLosesItsProofs) {
@@ -245,12 +250,12 @@ TEST(Seal, CodeThatIsQuarantinedLosesItsProofs) {
   const BestKey key = key_of(64, 96, 128);
   auto store = open_store(dir / "kiln.db");
   store_winner(*store, key, 6);
-  const auto record = store->best(key, kNow);
+  const auto record = store->winners().best(key, kNow);
   ASSERT_TRUE(record);
-  ASSERT_TRUE(store->proved_envelope(*record));
-  EXPECT_TRUE(store->envelope_proven(*record));
-  store->quarantine_binary(record->measured.binary_key, "wrong");
-  EXPECT_FALSE(store->envelope_proven(*record));
+  ASSERT_TRUE(store->proofs().proved_envelope(*record));
+  EXPECT_TRUE(store->proofs().envelope_proven(*record));
+  store->binaries().quarantine(record->measured.binary_key, "wrong");
+  EXPECT_FALSE(store->proofs().envelope_proven(*record));
 }
 
 /// Two shapes whose texts differ in their heads alone, on each kind of device.
@@ -287,13 +292,13 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
         Measured winner = test::timed(6, 1000);
         winner.config = *config;
         winner.binary_key = fmt::format("text {}", i);
-        ASSERT_TRUE(store->put(key, kNow, winner));
-        ASSERT_TRUE(store->put_binary({.key = winner.binary_key,
-                                       .code_key = "unknown",
-                                       .compiler = kNow.compiler,
-                                       .source = "int i;",
-                                       .image = code_of(6).image}));
-        ASSERT_TRUE(store->make_winner(key, kNow, *config));
+        ASSERT_TRUE(store->measurements().put(key, kNow, winner));
+        ASSERT_TRUE(store->binaries().put({.key = winner.binary_key,
+                                           .code_key = "unknown",
+                                           .compiler = kNow.compiler,
+                                           .source = "int i;",
+                                           .image = code_of(6).image}));
+        ASSERT_TRUE(store->winners().make_winner(key, kNow, *config));
       }
     }
     to_version7(file);
@@ -309,18 +314,18 @@ TEST(Migration, CodeIsKnownByItsTokensAndStoredOnce) {
       }
     }
     auto store = open_store(file);
-    EXPECT_EQ(store->stats()->front().binaries, 1) << c.device.arch;
-    EXPECT_TRUE(store->check(false)->ok());
+    EXPECT_EQ(store->maintenance().stats()->front().binaries, 1) << c.device.arch;
+    EXPECT_TRUE(store->maintenance().check(false)->ok());
     for (const Gemm& gemm : shapes) {
       const auto record =
-          store->best({.device = c.device, .gemm = gemm, .policy = "cold-v1"}, kNow);
+          store->winners().best({.device = c.device, .gemm = gemm, .policy = "cold-v1"}, kNow);
       // Kernels of CPUs were called otherwise then.
       ASSERT_EQ(record.has_value(), c.device.vendor != Vendor::cpu) << c.device.arch;
       if (!record) continue;
       EXPECT_EQ(record->image, code_of(6).image);
     }
     // What build() asks for on a shape that was never tuned.
-    const auto found = store->binary(code, "");
+    const auto found = store->binaries().of_source(code, "");
     ASSERT_TRUE(found) << c.device.arch;
     EXPECT_EQ(found->key, binary_key(code, kNow.compiler));
   }
@@ -358,16 +363,16 @@ void relaunch(const std::filesystem::path& file, const std::vector<Record>& reco
 TEST(LaunchText, AShippedWinnerRunsUnderItsOwnLaunchAlone) {
   TempDir dir;
   const auto file = shipped_copy(dir);
-  const auto records = open_store(file)->list();
+  const auto records = open_store(file)->winners().list();
   ASSERT_TRUE(records);
   const auto found = [&] {
     auto store = open_store(file);
-    EXPECT_TRUE(store->check(false)->ok());
+    EXPECT_TRUE(store->maintenance().check(false)->ok());
     std::size_t count = 0;
     for (const Record& record : *records)
-      count += store
-                   ->best(record.key, {.template_hash = template_hash(Vendor::nvidia),
-                                       .runtime = record.validators.runtime})
+      count += store->winners()
+                   .best(record.key, {.template_hash = template_hash(Vendor::nvidia),
+                                      .runtime = record.validators.runtime})
                    .has_value();
     return count;
   };

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 
 namespace kiln::search_curve_test {
@@ -19,10 +21,10 @@ using testing::HasSubstr;
 TEST(SearchCurves, AreTheBestSoFarInTheOrderOfMeasurement) {
   auto store = test::open_store({});
   const BestKey key = key_of(48, 256, 256);
-  ASSERT_TRUE(store->put(key, kNow, failed(9, Failure::Kind::crashed)));
+  ASSERT_TRUE(store->measurements().put(key, kNow, failed(9, Failure::Kind::crashed)));
   for (const auto& [mr, ns] : {std::pair{6, 400.0}, {5, 500.0}, {4, 100.0}, {3, 200.0}})
-    ASSERT_TRUE(store->put(key, kNow, timed(mr, ns)));
-  ASSERT_TRUE(store->make_winner(key, kNow, config_of(4)));
+    ASSERT_TRUE(store->measurements().put(key, kNow, timed(mr, ns)));
+  ASSERT_TRUE(store->winners().make_winner(key, kNow, config_of(4)));
   const auto curves = search_curves(*store, 5);
   ASSERT_TRUE(curves) << curves.error().message;
   ASSERT_EQ(curves->size(), 1u);
@@ -39,8 +41,8 @@ TEST(SearchCurves, AreTheBestSoFarInTheOrderOfMeasurement) {
 TEST(SearchCurves, LeaveOutShortSearches) {
   auto store = test::open_store({});
   const BestKey key = key_of(48, 256, 256);
-  ASSERT_TRUE(store->put(key, kNow, timed(6, 400)));
-  ASSERT_TRUE(store->make_winner(key, kNow, config_of(6)));
+  ASSERT_TRUE(store->measurements().put(key, kNow, timed(6, 400)));
+  ASSERT_TRUE(store->winners().make_winner(key, kNow, config_of(6)));
   EXPECT_TRUE(search_curves(*store, 2)->empty());
   EXPECT_EQ(search_curves(*store, 1)->size(), 1u);
 }

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "cache/records/maintenance.h"
+#include "cache/records/proofs.h"
 #include "engine/engine_impl.h"
 #include "generator/render/render.h"
 #include "support/few.h"
@@ -14,7 +16,9 @@ using test::check;
 using test::Opened;
 using test::why;
 
-std::int64_t binaries(Opened& kiln) { return kiln->impl().store->stats()->at(0).binaries; }
+std::int64_t binaries(Opened& kiln) {
+  return kiln->impl().store->maintenance().stats()->at(0).binaries;
+}
 
 TEST(ServesSizes, AnUntunedSizeRunsTheCodeOfATunedOne) {
   Opened kiln;
@@ -69,7 +73,7 @@ TEST(ServesSizes, ACodeThatIsWrongForOtherSizesServesNone) {
   const Status proof = impl.admission.prove_envelope(record, binary->image);
   ASSERT_FALSE(proof);
   EXPECT_EQ(proof.error().code, ErrorCode::verification) << proof.error().message;
-  EXPECT_FALSE(impl.store->envelope_proven(record));
+  EXPECT_FALSE(impl.store->proofs().envelope_proven(record));
 }
 
 }  // namespace kiln::serves_sizes_test

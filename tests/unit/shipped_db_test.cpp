@@ -10,7 +10,11 @@
 
 #include "cache/exchange/refresh.h"
 #include "cache/layers/schema.h"
+#include "cache/record.h"
 #include "cache/records/class_kernels.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/proofs.h"
+#include "cache/records/winners.h"
 #include "cache/store.h"
 #include "engine/stored_kernels.h"
 #include "generator/problem/spelling.h"
@@ -44,7 +48,7 @@ TEST(ShippedDatabase, EveryWinnerIsFoundWithItsCode) {
     EXPECT_LT(std::filesystem::file_size(file), kMostBytes);
     auto store = Store::open({.database = {}, .shipped = {file}});
     ASSERT_TRUE(store) << store.error().message;
-    const auto records = (*store)->list();
+    const auto records = (*store)->winners().list();
     ASSERT_TRUE(records) << records.error().message;
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1)
         << name << ": has a write-ahead log, which root would leave beside an installed file: "
@@ -54,7 +58,7 @@ TEST(ShippedDatabase, EveryWinnerIsFoundWithItsCode) {
       // As a program without a compiler asks.
       const Validators now{.template_hash = template_hash(record.key.device.vendor),
                            .runtime = record.validators.runtime};
-      const auto found = (*store)->best(record.key, now);
+      const auto found = (*store)->winners().best(record.key, now);
       EXPECT_TRUE(found) << text(record.key.gemm) << ": " << text(record.measured.config);
       if (!found) continue;
       if (family_name(found->measured.config) == "cublaslt") continue;  // the vendor's own code
@@ -93,7 +97,7 @@ TEST(ShippedDatabase, IsWhole) {
     const TempDir dir;
     auto store = Store::open({.database = {}, .shipped = {copied(dir, name)}});
     ASSERT_TRUE(store) << store.error().message;
-    const auto report = (*store)->check(false);
+    const auto report = (*store)->maintenance().check(false);
     ASSERT_TRUE(report);
     for (const auto& problem : report->problems) ADD_FAILURE() << problem;
     EXPECT_GT(report->rows, 0);
@@ -119,7 +123,7 @@ TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
   const TempDir dir;
   auto store = Store::open({.database = {}, .shipped = {copied(dir, "db/h200.kiln")}});
   ASSERT_TRUE(store) << store.error().message;
-  BestKey key = store.value()->list().value().front().key;
+  BestKey key = store.value()->winners().list().value().front().key;
   StoredKernels kernels;
   for (const char* shape : {"bf16 N T 1 6144 4096", "bf16 N T 77 6144 4096", "bf16 N T 8191 128 72",
                             "bf16 N N 300 520 136", "fp16 N T 100 2056 3000",
@@ -132,7 +136,7 @@ TEST(ShippedDatabase, HasAProvedKernelForEverySize) {
       for (const auto& [ns, kernel] : kernels.of(key, **store, {}).ranked(key)) {
         EXPECT_GT(ns, 0);
         serving += serves(*kernel, key.gemm, key.device, **store) &&
-                   (*store)->envelope_proven(*kernel->record);
+                   (*store)->proofs().envelope_proven(*kernel->record);
       }
     }
     EXPECT_GT(serving, 0) << shape;
@@ -145,7 +149,7 @@ TEST(ShippedDatabase, HasAWinnerForEveryProductOfTheSuiteInAllNumerics) {
   const TempDir dir;
   auto store = Store::open({.database = {}, .shipped = {copied(dir, "db/h200.kiln")}});
   ASSERT_TRUE(store) << store.error().message;
-  BestKey key = store.value()->list().value().front().key;
+  BestKey key = store.value()->winners().list().value().front().key;
   std::ifstream suite(std::filesystem::path(test::source_dir()) / "bench/shapes/gpu.txt");
   int products = 0;
   for (std::string line; std::getline(suite, line);) {
@@ -158,7 +162,7 @@ TEST(ShippedDatabase, HasAWinnerForEveryProductOfTheSuiteInAllNumerics) {
       const Gemm spelt = spelt_for(gemm, key.device);
       const auto has_winner = [&](const Gemm& as) {
         key.gemm = normalised(as);
-        return store.value()->best(key, {}).has_value();
+        return store.value()->winners().best(key, {}).has_value();
       };
       EXPECT_TRUE(has_winner(spelt) || has_winner(with_alignment_of_pitches(spelt))) << text(gemm);
       ++products;
@@ -187,7 +191,8 @@ TEST(ShippedDatabase, HasAProvedKernelForEveryKindOfProblemOfAnyCpu) {
       EXPECT_TRUE(std::ranges::any_of(ranked,
                                       [&](const RankedKernel& one) {
                                         return serves(*one.kernel, key.gemm, key.device, **store) &&
-                                               (*store)->envelope_proven(*one.kernel->record);
+                                               (*store)->proofs().envelope_proven(
+                                                   *one.kernel->record);
                                       }))
           << name << ": " << text(gemm);
     }

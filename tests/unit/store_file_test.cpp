@@ -11,10 +11,14 @@
 #include <fstream>
 #include <set>
 
+#include "cache/exchange/transfer.h"
 #include "cache/keys.h"
 #include "cache/layers/layer.h"
 #include "cache/layers/schema.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
 #include "cache/records/prune.h"
+#include "cache/records/winners.h"
 #include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 #include "support/stored.h"
@@ -36,19 +40,19 @@ TEST(FileTrust, CodeFromAFileThatOthersMayWriteIsAbsent) {
   store_winner(*open_store(dir / "kiln.db"), key, 6);
   ::chmod((dir / "kiln.db").c_str(), 0666);
   auto store = open_store(dir / "kiln.db");
-  const auto record = store->best(key, kNow);
+  const auto record = store->winners().best(key, kNow);
   ASSERT_TRUE(record);
   EXPECT_TRUE(record->image.empty());
   EXPECT_EQ(record->source, code_of(6).source);
-  EXPECT_FALSE(store->binary("source6", ""));
-  EXPECT_FALSE(store->stats()->front().trusted);
+  EXPECT_FALSE(store->binaries().of_source("source6", ""));
+  EXPECT_FALSE(store->maintenance().stats()->front().trusted);
 
   auto importer = open_store(dir / "own.db");
-  const auto report = importer->import_from(dir / "kiln.db");
+  const auto report = importer->transfer().import_from(dir / "kiln.db");
   ASSERT_TRUE(report);
   EXPECT_FALSE(report->trusted);
   EXPECT_EQ(report->binaries, 0);
-  EXPECT_TRUE(importer->best(key, kNow)->image.empty());
+  EXPECT_TRUE(importer->winners().best(key, kNow)->image.empty());
 }
 
 TEST(FileTrust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
@@ -56,11 +60,11 @@ TEST(FileTrust, AnExportVouchesForNothingThatOthersMayHaveWritten) {
   const BestKey key = key_of(64, 96, 128);
   store_winner(*open_store(dir / "kiln.db"), key, 6);
   ::chmod((dir / "kiln.db").c_str(), 0666);
-  ASSERT_TRUE(open_store(dir / "kiln.db")->export_to(dir / "out.db"));
+  ASSERT_TRUE(open_store(dir / "kiln.db")->transfer().export_to(dir / "out.db"));
   auto out = open_store(dir / "out.db");
-  ASSERT_TRUE(out->best(key, kNow));
-  EXPECT_TRUE(out->best(key, kNow)->image.empty());
-  EXPECT_FALSE(out->binary("source6", ""));
+  ASSERT_TRUE(out->winners().best(key, kNow));
+  EXPECT_TRUE(out->winners().best(key, kNow)->image.empty());
+  EXPECT_FALSE(out->binaries().of_source("source6", ""));
 }
 
 // A stranger's row may name any code by its key: also what is here, for another problem.
@@ -71,14 +75,16 @@ TEST(FileTrust, RowsOfAFileThatOthersMayWriteNameNoCode) {
   ::chmod((dir / "theirs.db").c_str(), 0666);
   auto own = open_store(dir / "own.db");
   store_winner(*own, ours, 6);
-  ASSERT_FALSE(own->best(ours, kNow)->image.empty());
-  ASSERT_FALSE(own->import_from(dir / "theirs.db")->trusted);
-  EXPECT_EQ(own->best(theirs, kNow)->measured.config, own->best(ours, kNow)->measured.config);
-  EXPECT_TRUE(own->best(theirs, kNow)->image.empty());
+  ASSERT_FALSE(own->winners().best(ours, kNow)->image.empty());
+  ASSERT_FALSE(own->transfer().import_from(dir / "theirs.db")->trusted);
+  EXPECT_EQ(own->winners().best(theirs, kNow)->measured.config,
+            own->winners().best(ours, kNow)->measured.config);
+  EXPECT_TRUE(own->winners().best(theirs, kNow)->image.empty());
 
   // The same by way of an export: what was written by others is now in a file of this user's.
-  ASSERT_TRUE(open_store(dir / "theirs.db", {dir / "own.db"})->export_to(dir / "out.db"));
-  EXPECT_TRUE(open_store(dir / "out.db")->best(theirs, kNow)->image.empty());
+  ASSERT_TRUE(
+      open_store(dir / "theirs.db", {dir / "own.db"})->transfer().export_to(dir / "out.db"));
+  EXPECT_TRUE(open_store(dir / "out.db")->winners().best(theirs, kNow)->image.empty());
 }
 
 // Once its pages are read, a damaged file must not be taken for the one that imports it.
@@ -89,7 +95,7 @@ TEST(OpenFile, ADamagedImportIsNamed) {
     auto theirs = open_store(dir / "theirs.db");
     for (int m = 1; m < 40; ++m) store_winner(*theirs, key_of(m, 96, 128), 6);
   }
-  ASSERT_TRUE(open_store(dir / "theirs.db")->export_to(dir / "damaged.db"));
+  ASSERT_TRUE(open_store(dir / "theirs.db")->transfer().export_to(dir / "damaged.db"));
   {
     std::fstream file(dir / "damaged.db", std::ios::in | std::ios::out | std::ios::binary);
     const auto bytes = static_cast<std::streamoff>(std::filesystem::file_size(dir / "damaged.db"));
@@ -98,11 +104,11 @@ TEST(OpenFile, ADamagedImportIsNamed) {
       file << std::string(512, '\xff');
     }
   }
-  const auto report = own->import_from(dir / "damaged.db");
+  const auto report = own->transfer().import_from(dir / "damaged.db");
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::database);
   EXPECT_THAT(report.error().message, HasSubstr("damaged.db"));
-  EXPECT_TRUE(own->import_from(dir / "theirs.db"));
+  EXPECT_TRUE(own->transfer().import_from(dir / "theirs.db"));
 }
 
 TEST(OpenFile, AViewInATablesPlaceIsRefused) {
@@ -129,7 +135,7 @@ TEST(OpenFile, MakesFoldersAndAFileOnlyItsOwnerWrites) {
     ASSERT_EQ(::stat((dir / folder).c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 022, 0u) << folder;
   }
-  EXPECT_EQ(open_store(dir / "a/b/kiln.db")->stats()->front().journal, "wal");
+  EXPECT_EQ(open_store(dir / "a/b/kiln.db")->maintenance().stats()->front().journal, "wal");
 }
 
 TEST(OpenFile, RefusesWhatIsNoDatabaseOfOurs) {
@@ -176,9 +182,9 @@ TEST(OpenFile, TruncatedFilesAreErrorsOrMisses) {
     std::filesystem::resize_file(dir / "cut.db", kept);
     auto store = Store::open({.database = dir / "cut.db"});
     if (store) {
-      const auto record = (*store)->best(key_of(64, 96, 128), kNow);
+      const auto record = (*store)->winners().best(key_of(64, 96, 128), kNow);
       EXPECT_TRUE(!record || record->image.empty() || record->image == code_of(6).image);
-      const auto report = (*store)->check(false);
+      const auto report = (*store)->maintenance().check(false);
       EXPECT_TRUE(!report || !report->ok()) << kept;
     } else {
       EXPECT_THAT(store.error().message, HasSubstr("cut.db"));
@@ -333,12 +339,12 @@ TEST(Journal, ALogBesideAFileThatHasNoneIsNobodys) {
   tamper(file, "PRAGMA journal_mode = DELETE");
   std::ofstream(dir / "kiln.db-wal") << std::string(12361, 'x');
   const auto first = open_store(file);
-  ASSERT_TRUE(first->prune({.older_than_days = 0}));
+  ASSERT_TRUE(first->maintenance().prune({.older_than_days = 0}));
   const auto second = Store::open({.database = file});
   ASSERT_TRUE(second) << second.error().message;
   store_winner(**second, key_of(1, 2, 3), 6);
-  EXPECT_TRUE(first->best(key_of(1, 2, 3), kNow));
-  EXPECT_TRUE(first->best(key_of(64, 96, 128), kNow));
+  EXPECT_TRUE(first->winners().best(key_of(1, 2, 3), kNow));
+  EXPECT_TRUE(first->winners().best(key_of(64, 96, 128), kNow));
 }
 
 }  // namespace kiln::store_file_test

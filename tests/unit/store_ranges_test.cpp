@@ -2,8 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/exchange/transfer.h"
+#include "cache/record.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/ranges.h"
+#include "cache/records/winners.h"
 #include "cache/rows/range_kernels.h"
-#include "cache/store.h"
+#include "cache/rows/range_table.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -52,27 +57,27 @@ TEST(RangeTable, RefusesWhatIsNoTableOfTheRange) {
 
 TEST(StoreRanges, ATableIsFoundForEachProblemOfTheRangeInEverySpelling) {
   auto store = open_store({});
-  ASSERT_TRUE(store->put_range(kKey, range(), table()));
+  ASSERT_TRUE(store->ranges().put(kKey, range(), table()));
   BestKey key = kKey;
   for (const std::int64_t m : {1, 10, 77, 5000}) {
     key.gemm.m = m;
-    const auto found = store->ranges_like(key, Size::m);
+    const auto found = store->ranges().like(key, Size::m);
     ASSERT_THAT(found, SizeIs(1)) << m;
     EXPECT_EQ(found[0].range, range());
     EXPECT_EQ(found[0].table.cells, table().cells);
   }
   key.gemm.a.ld = 128;  // tight
-  EXPECT_THAT(store->ranges_like(key, Size::m), SizeIs(1));
-  EXPECT_THAT(store->ranges_like(key, Size::n), IsEmpty());
+  EXPECT_THAT(store->ranges().like(key, Size::m), SizeIs(1));
+  EXPECT_THAT(store->ranges().like(key, Size::n), IsEmpty());
 }
 
 TEST(StoreRanges, AnotherProblemDeviceOrPolicyHasNone) {
   auto store = open_store({});
-  ASSERT_TRUE(store->put_range(kKey, range(), table()));
+  ASSERT_TRUE(store->ranges().put(kKey, range(), table()));
   const auto none = [&](const char* what, auto change) {
     BestKey key = kKey;
     change(key);
-    EXPECT_THAT(store->ranges_like(key, Size::m), IsEmpty()) << what;
+    EXPECT_THAT(store->ranges().like(key, Size::m), IsEmpty()) << what;
   };
   none("n", [](BestKey& key) { ++key.gemm.n; });
   none("k", [](BestKey& key) { ++key.gemm.k; });
@@ -87,16 +92,16 @@ TEST(StoreRanges, AnotherProblemDeviceOrPolicyHasNone) {
 
 TEST(StoreRanges, TheSameRangeIsReplacedAndOthersStay) {
   auto store = open_store({});
-  ASSERT_TRUE(store->put_range(kKey, range(), table()));
+  ASSERT_TRUE(store->ranges().put(kKey, range(), table()));
   const RangeTable better{{{1000, 16, config_of(12), 1}}};
-  ASSERT_TRUE(store->put_range(kKey, range(), better));
-  ASSERT_THAT(store->ranges_like(kKey, Size::m), SizeIs(1));
-  EXPECT_EQ(store->ranges_like(kKey, Size::m)[0].table.cells, better.cells);
+  ASSERT_TRUE(store->ranges().put(kKey, range(), better));
+  ASSERT_THAT(store->ranges().like(kKey, Size::m), SizeIs(1));
+  EXPECT_EQ(store->ranges().like(kKey, Size::m)[0].table.cells, better.cells);
   const GemmRange wider = kKey.gemm.with_m(1, 1000);
-  ASSERT_TRUE(store->put_range(kKey, wider, better));
-  EXPECT_THAT(store->ranges_like(kKey, Size::m), SizeIs(2));
-  EXPECT_THAT(*store->list_ranges(), SizeIs(2));
-  EXPECT_EQ(store->stats()->front().ranges, 2);
+  ASSERT_TRUE(store->ranges().put(kKey, wider, better));
+  EXPECT_THAT(store->ranges().like(kKey, Size::m), SizeIs(2));
+  EXPECT_THAT(*store->ranges().list(), SizeIs(2));
+  EXPECT_EQ(store->maintenance().stats()->front().ranges, 2);
 }
 
 /// Kernels of a table are rows of their own: another winner of the size that one was tuned at takes
@@ -108,42 +113,43 @@ TEST(StoreRanges, KernelsStayWhenTheirSizeGetsAnotherWinner) {
   at.gemm.m = 16;
   test::store_winner(*store, at, 6, 1000);
   const RangeTable one{{{1000, 16, config_of(6), 1}}};
-  ASSERT_TRUE(store->put_range(kKey, range(), one));
+  ASSERT_TRUE(store->ranges().put(kKey, range(), one));
   test::store_winner(*store, at, 8, 500);
-  EXPECT_EQ(store->best(at, test::kNow)->measured.config, config_of(8));
+  EXPECT_EQ(store->winners().best(at, test::kNow)->measured.config, config_of(8));
   BestKey kept = at;
   kept.policy = range_policy(at.policy, range());
-  const auto kernel = store->best(kept, test::kNow);
+  const auto kernel = store->winners().best(kept, test::kNow);
   ASSERT_TRUE(kernel);
   EXPECT_EQ(kernel->measured.config, config_of(6));
   EXPECT_EQ(kernel->image, test::code_of(6).image);
-  EXPECT_THAT(store->tuned_like(at, test::kNow), SizeIs(2));
-  EXPECT_THAT(*store->list(), SizeIs(1)) << "the range's kernel is no winner of a problem";
-  EXPECT_THAT(*store->list_kernels(), SizeIs(2));
-  EXPECT_EQ(store->stats()->front().winners, 1);
-  ASSERT_TRUE(store->check(false)->ok());
+  EXPECT_THAT(store->winners().tuned_like(at, test::kNow), SizeIs(2));
+  EXPECT_THAT(*store->winners().list(), SizeIs(1))
+      << "the range's kernel is no winner of a problem";
+  EXPECT_THAT(*store->winners().list_kernels(), SizeIs(2));
+  EXPECT_EQ(store->maintenance().stats()->front().winners, 1);
+  ASSERT_TRUE(store->maintenance().check(false)->ok());
   // They travel with the table, and go with it.
-  ASSERT_TRUE(store->export_to(dir / "b.kiln"));
-  EXPECT_TRUE(open_store(dir / "b.kiln")->best(kept, test::kNow));
-  ASSERT_TRUE(store->put_range(kKey, range(), {{{1000, 16, config_of(8), 1}}}));
-  EXPECT_EQ(store->best(kept, test::kNow)->measured.config, config_of(8));
-  EXPECT_THAT(*store->list_kernels(), SizeIs(2));
+  ASSERT_TRUE(store->transfer().export_to(dir / "b.kiln"));
+  EXPECT_TRUE(open_store(dir / "b.kiln")->winners().best(kept, test::kNow));
+  ASSERT_TRUE(store->ranges().put(kKey, range(), {{{1000, 16, config_of(8), 1}}}));
+  EXPECT_EQ(store->winners().best(kept, test::kNow)->measured.config, config_of(8));
+  EXPECT_THAT(*store->winners().list_kernels(), SizeIs(2));
 }
 
 TEST(StoreRanges, TravelWithExportImportAndShippedLayers) {
   TempDir dir;
   {
     auto store = open_store(dir / "a.kiln");
-    ASSERT_TRUE(store->put_range(kKey, range(), table()));
-    ASSERT_TRUE(store->export_to(dir / "b.kiln"));
+    ASSERT_TRUE(store->ranges().put(kKey, range(), table()));
+    ASSERT_TRUE(store->transfer().export_to(dir / "b.kiln"));
   }
   auto shipped = open_store(dir / "own.kiln", {dir / "b.kiln"});
-  ASSERT_THAT(shipped->ranges_like(kKey, Size::m), SizeIs(1));
-  EXPECT_EQ(shipped->ranges_like(kKey, Size::m)[0].database, dir / "b.kiln");
+  ASSERT_THAT(shipped->ranges().like(kKey, Size::m), SizeIs(1));
+  EXPECT_EQ(shipped->ranges().like(kKey, Size::m)[0].database, dir / "b.kiln");
   auto store = open_store(dir / "c.kiln");
-  ASSERT_TRUE(store->import_from(dir / "b.kiln"));
-  ASSERT_TRUE(store->import_from(dir / "b.kiln"));
-  EXPECT_THAT(store->ranges_like(kKey, Size::m), SizeIs(1));
+  ASSERT_TRUE(store->transfer().import_from(dir / "b.kiln"));
+  ASSERT_TRUE(store->transfer().import_from(dir / "b.kiln"));
+  EXPECT_THAT(store->ranges().like(kKey, Size::m), SizeIs(1));
 }
 
 TEST(StoreRanges, ADamagedRowIsSkippedFoundAndRepaired) {
@@ -154,16 +160,16 @@ TEST(StoreRanges, ADamagedRowIsSkippedFoundAndRepaired) {
     TempDir dir;
     {
       auto store = open_store(dir / "k.kiln");
-      ASSERT_TRUE(store->put_range(kKey, range(), table()));
+      ASSERT_TRUE(store->ranges().put(kKey, range(), table()));
     }
     tamper(dir / "k.kiln", damage);
     auto store = open_store(dir / "k.kiln");
-    EXPECT_THAT(store->ranges_like(kKey, Size::m), IsEmpty()) << damage;
-    const auto checked = store->check(true);
+    EXPECT_THAT(store->ranges().like(kKey, Size::m), IsEmpty()) << damage;
+    const auto checked = store->maintenance().check(true);
     ASSERT_TRUE(checked);
     ASSERT_THAT(checked->problems, SizeIs(1)) << damage;
     EXPECT_THAT(checked->problems[0], HasSubstr("range row"));
-    EXPECT_TRUE(store->check(false)->ok());
+    EXPECT_TRUE(store->maintenance().check(false)->ok());
   }
 }
 

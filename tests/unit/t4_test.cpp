@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cache/records/maintenance.h"
+#include "cache/records/measurements.h"
+#include "cache/records/winners.h"
 #include "support/json_schema.h"
 #include "support/paths.h"
 #include "support/stored.h"
@@ -26,7 +29,7 @@ using testing::SizeIs;
 
 std::vector<StoredMeasurement> rows_of(Store& store) {
   std::vector<StoredMeasurement> rows;
-  EXPECT_TRUE(store.each_measurement({}, [&](const auto& row) { rows.push_back(row); }));
+  EXPECT_TRUE(store.measurements().each({}, [&](const auto& row) { rows.push_back(row); }));
   return rows;
 }
 
@@ -46,11 +49,12 @@ std::unique_ptr<Store> every_kind() {
   other.device = cpu_caps_named("avx2").value();
   other.determinism = Determinism::batch_invariant;
   for (int kind = 0; kind <= static_cast<int>(Failure::kLastKind); ++kind)
-    EXPECT_TRUE(store->put(other, kNow, test::failed(10 + kind, Failure::Kind(kind))));
+    EXPECT_TRUE(
+        store->measurements().put(other, kNow, test::failed(10 + kind, Failure::Kind(kind))));
   Measured unverified = test::timed(9, 1234.5);
   unverified.verified = false;
   unverified.round = Round::screen;
-  EXPECT_TRUE(store->put(other, kNow, unverified));
+  EXPECT_TRUE(store->measurements().put(other, kNow, unverified));
   return store;
 }
 
@@ -76,10 +80,10 @@ TEST(T4, WhatIsWrittenReadsBackAsItWas) {
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_THAT(*read, SizeIs(rows.size()));
   auto copy = open_store({});
-  EXPECT_EQ(*copy->add_evidence(*read), std::int64_t(rows.size()));
-  EXPECT_EQ(*copy->add_evidence(*read), 0) << "they are here already";
-  EXPECT_TRUE(copy->check(false)->ok());
-  EXPECT_TRUE(copy->list()->empty()) << "none is a winner";
+  EXPECT_EQ(*copy->measurements().add_evidence(*read), std::int64_t(rows.size()));
+  EXPECT_EQ(*copy->measurements().add_evidence(*read), 0) << "they are here already";
+  EXPECT_TRUE(copy->maintenance().check(false)->ok());
+  EXPECT_TRUE(copy->winners().list()->empty()) << "none is a winner";
   auto again = rows_of(*copy);
   ASSERT_THAT(again, SizeIs(rows.size()));
   for (std::size_t i = 0; i < rows.size(); ++i) {

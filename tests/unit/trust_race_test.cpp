@@ -10,6 +10,9 @@
 #include <atomic>
 #include <thread>
 
+#include "cache/exchange/transfer.h"
+#include "cache/records/binaries.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -80,7 +83,7 @@ TEST_F(Exchanged, InAnotherUsersFolderNoCodeIsLoaded) {
   for (; opens < kOpens || (foreign < kForeignSeen && opens < kMostOpens); ++opens) {
     const auto store = Store::open({.database = {}, .shipped = {dir_ / "ours.db"}});
     if (!store) continue;
-    const auto record = (*store)->best(key_, kNow);
+    const auto record = (*store)->winners().best(key_, kNow);
     if (!record) continue;
     foreign += record->measured.config == test::config_of(kTheirs);
     ASSERT_TRUE(record->image.empty()) << "at open " << opens;
@@ -96,7 +99,7 @@ TEST_F(Exchanged, InThisUsersFolderOnlyTheCheckedFilesCodeIsLoaded) {
   for (; opens < kOpens || (foreign < kForeignSeen && opens < kMostOpens); ++opens) {
     const auto store = Store::open({.database = {}, .shipped = {dir_ / "ours.db"}});
     if (!store) continue;
-    const auto record = (*store)->best(key_, kNow);
+    const auto record = (*store)->winners().best(key_, kNow);
     if (!record) continue;
     const bool theirs = record->measured.config == test::config_of(kTheirs);
     foreign += theirs;
@@ -110,13 +113,14 @@ TEST_F(Exchanged, AnImportTakesNoCodeThatWasNotChecked) {
   int foreign = 0, imports = 0;
   for (; imports < kOpens || (foreign < kForeignSeen && imports < kMostOpens); ++imports) {
     auto store = open_store({});
-    if (!store->import_from(dir_ / "ours.db")) continue;
-    const auto record = store->best(key_, kNow);
+    if (!store->transfer().import_from(dir_ / "ours.db")) continue;
+    const auto record = store->winners().best(key_, kNow);
     if (!record) continue;
     const bool theirs = record->measured.config == test::config_of(kTheirs);
     foreign += theirs;
     ASSERT_TRUE(!theirs || record->image.empty()) << "at import " << imports;
-    ASSERT_FALSE(store->binary(code_of(kTheirs).code_key, "")) << "at import " << imports;
+    ASSERT_FALSE(store->binaries().of_source(code_of(kTheirs).code_key, ""))
+        << "at import " << imports;
   }
   EXPECT_GE(foreign, kForeignSeen) << "the exchange met too few imports to show anything";
 }
@@ -127,12 +131,13 @@ TEST_F(Exchanged, AnExportTakesNoCodeThatWasNotChecked) {
   TempDir out;
   for (; exports < kOpens || (foreign < kForeignSeen && exports < kMostOpens); ++exports) {
     auto store = Store::open({.database = {}, .shipped = {dir_ / "ours.db"}});
-    if (!store || !(*store)->export_to(out / "out.db")) continue;
+    if (!store || !(*store)->transfer().export_to(out / "out.db")) continue;
     auto exported = open_store({}, {out / "out.db"});
-    const auto record = exported->best(key_, kNow);
+    const auto record = exported->winners().best(key_, kNow);
     if (!record) continue;
     foreign += record->measured.config == test::config_of(kTheirs);
-    ASSERT_FALSE(exported->binary(code_of(kTheirs).code_key, "")) << "at export " << exports;
+    ASSERT_FALSE(exported->binaries().of_source(code_of(kTheirs).code_key, ""))
+        << "at export " << exports;
   }
   EXPECT_GE(foreign, kForeignSeen) << "the exchange met too few exports to show anything";
 }

@@ -19,6 +19,10 @@
 #include <sstream>
 #include <string>
 
+#include "cache/exchange/transfer.h"
+#include "cache/records/binaries.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/winners.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 
@@ -288,7 +292,7 @@ TEST(Trust, AFolderThatOthersMayWriteIsSaidOnceAndItsCodeLeftOut) {
     testing::internal::CaptureStderr();
     auto store = shipped ? test::open_store({}, {dir / "shared/kiln.db"})
                          : test::open_store(dir / "shared/kiln.db");
-    const auto record = store->best(key, test::kNow);
+    const auto record = store->winners().best(key, test::kNow);
     ASSERT_TRUE(record);
     EXPECT_TRUE(record->image.empty());
     EXPECT_EQ(record->source, test::code_of(6).source);
@@ -298,8 +302,8 @@ TEST(Trust, AFolderThatOthersMayWriteIsSaidOnceAndItsCodeLeftOut) {
     EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
   }
   auto own = test::open_store(dir / "own.db");
-  EXPECT_FALSE(own->import_from(dir / "shared/kiln.db")->trusted);
-  EXPECT_FALSE(own->binary("source6", ""));
+  EXPECT_FALSE(own->transfer().import_from(dir / "shared/kiln.db")->trusted);
+  EXPECT_FALSE(own->binaries().of_source("source6", ""));
 }
 
 /// A database in a folder like /tmp.
@@ -314,7 +318,9 @@ class Sticky : public ::testing::Test {
     body();
     return testing::internal::GetCapturedStderr();
   }
-  std::size_t image_bytes(Store& store) { return store.best(key_, test::kNow)->image.size(); }
+  std::size_t image_bytes(Store& store) {
+    return store.winners().best(key_, test::kNow)->image.size();
+  }
   static bool exists(const std::string& file) { return std::filesystem::exists(file); }
 
   TempDir dir_;
@@ -327,14 +333,15 @@ TEST_F(Sticky, HoldsTrustedFilesOfThisUser) {
     EXPECT_EQ(warned([&] {
                 auto store = test::open_store(file_);
                 test::store_winner(*store, key_, 6);
-                EXPECT_TRUE(store->stats()->at(0).trusted) << time;
+                EXPECT_TRUE(store->maintenance().stats()->at(0).trusted) << time;
                 EXPECT_GT(image_bytes(*store), 0u);
               }),
               "");
   for (const char* suffix : kLogSuffixes)
     EXPECT_TRUE(exists(file_ + suffix)) << suffix << ": else others could make it";
-  EXPECT_TRUE(test::open_store({}, {file_})->best(key_, test::kNow)->image.size() > 0) << "shipped";
-  EXPECT_TRUE(test::open_store(dir_ / "own.db")->import_from(file_)->trusted);
+  EXPECT_TRUE(test::open_store({}, {file_})->winners().best(key_, test::kNow)->image.size() > 0)
+      << "shipped";
+  EXPECT_TRUE(test::open_store(dir_ / "own.db")->transfer().import_from(file_)->trusted);
 }
 
 TEST_F(Sticky, AFileWithoutLogsIsReadWithoutAny) {
@@ -355,8 +362,8 @@ TEST_F(Sticky, AStrangersLogIsNotReplayed) {
     ASSERT_EQ(::chown(log.c_str(), kStranger, kStranger), 0);
     const std::string said = warned([&] {
       auto store = test::open_store(file_);
-      EXPECT_FALSE(store->stats()->at(0).trusted);
-      EXPECT_FALSE(store->stats()->at(0).writable);
+      EXPECT_FALSE(store->maintenance().stats()->at(0).trusted);
+      EXPECT_FALSE(store->maintenance().stats()->at(0).writable);
       EXPECT_EQ(image_bytes(*store), 0u);
     });
     EXPECT_THAT(said, AllOf(HasSubstr(log), HasSubstr("uid 1001"))) << suffix;

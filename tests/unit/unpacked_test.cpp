@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "cache/codec/codec.h"
+#include "cache/exchange/transfer.h"
+#include "cache/records/maintenance.h"
+#include "cache/records/winners.h"
 #include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -38,7 +41,7 @@ TEST(Unpacked, AFileThatUnpacksToGigabytesIsNamedAndNotUnpacked) {
   store_winner(*open_store(dir / "kiln.db"), key, 6);
   tamper(dir / "kiln.db", bombs(300));
   const auto store = open_store(dir / "kiln.db");
-  const auto report = store->check(false);
+  const auto report = store->maintenance().check(false);
   ASSERT_TRUE(report);
   EXPECT_THAT(report->problems, SizeIs(300));
   EXPECT_THAT(report->problems.front(),
@@ -49,13 +52,13 @@ TEST(Unpacked, AFileThatUnpacksToGigabytesIsNamedAndNotUnpacked) {
     EXPECT_THAT(result.error().message,
                 AllOf(HasSubstr("kiln.db"), HasSubstr("source row"), HasSubstr("check --repair")));
   };
-  expect_refusal(store->export_to(dir / "out.kiln"));
-  expect_refusal(store->compact());
+  expect_refusal(store->transfer().export_to(dir / "out.kiln"));
+  expect_refusal(store->maintenance().compact());
   EXPECT_FALSE(std::filesystem::exists(dir / "out.kiln"));
-  EXPECT_EQ(store->check(true)->repaired, 300);
-  EXPECT_TRUE(store->check(false)->ok());
-  EXPECT_TRUE(store->best(key, test::kNow));
-  EXPECT_TRUE(store->export_to(dir / "out.kiln"));
+  EXPECT_EQ(store->maintenance().check(true)->repaired, 300);
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
+  EXPECT_TRUE(store->winners().best(key, test::kNow));
+  EXPECT_TRUE(store->transfer().export_to(dir / "out.kiln"));
 }
 
 TEST(Unpacked, CodeOfSuchASourceGoesWithIt) {
@@ -64,9 +67,9 @@ TEST(Unpacked, CodeOfSuchASourceGoesWithIt) {
   store_winner(*open_store(dir / "kiln.db"), key_of(32, 32, 32), 8);
   tamper(dir / "kiln.db", bombs(3) + "UPDATE binary SET source_id = 1003 WHERE key = 'binary6'");
   const auto store = open_store(dir / "kiln.db");
-  ASSERT_TRUE(store->check(true));
-  EXPECT_EQ(store->stats()->front().binaries, 1);
-  EXPECT_TRUE(store->best(key_of(32, 32, 32), test::kNow));
+  ASSERT_TRUE(store->maintenance().check(true));
+  EXPECT_EQ(store->maintenance().stats()->front().binaries, 1);
+  EXPECT_TRUE(store->winners().best(key_of(32, 32, 32), test::kNow));
 }
 
 TEST(Unpacked, RowsThatNothingNamesAreChecked) {
@@ -76,11 +79,11 @@ TEST(Unpacked, RowsThatNothingNamesAreChecked) {
          "INSERT INTO source (id, hash, bytes, data) VALUES (1000, 'h', 10, x'28b52ffd');"
          "INSERT INTO config (id, text, family) VALUES (1000, 'nonsense', 'none')");
   const auto store = open_store(dir / "kiln.db");
-  EXPECT_THAT(store->check(false)->problems,
+  EXPECT_THAT(store->maintenance().check(false)->problems,
               testing::UnorderedElementsAre(HasSubstr("source row 1000: cannot be read back"),
                                             HasSubstr("config row 1000: cannot be read back")));
-  EXPECT_EQ(store->check(true)->repaired, 2);
-  EXPECT_TRUE(store->check(false)->ok());
+  EXPECT_EQ(store->maintenance().check(true)->repaired, 2);
+  EXPECT_TRUE(store->maintenance().check(false)->ok());
 }
 
 TEST(Unpacked, WhatKilnWritesIsFarFromTheLimit) {
