@@ -1,6 +1,6 @@
-// Enforces the one-way order of the folders: a file includes only from its own folder and from
-// those to the left of it; heavy libraries stay in the one folder that may know them; assembly of
-// GPU templates stays in headers of wrappers.
+// Enforces the one-way order of the folders, and of the folders within one where it states one: a
+// file includes only from its own folder and from those to the left of it; heavy libraries stay in
+// the one folder that may know them; assembly of GPU templates stays in headers of wrappers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 12> kOrder = {"kiln",  "templates", "generator", "runtime",
                                                      "tuner", "cache",     "engine",    "bench",
                                                      "fleet", "cli",       "python",    "hooks"};
+
+/// The folders within a folder, in processing order, where it states one. A header that lies beside
+/// them comes before all of them; a source that lies beside them may include any.
+const std::map<std::string, std::vector<std::string>> kInner = {
+    {"cache", {"codec", "rows", "layers", "records", "exchange"}}};
 
 /// Folders that are users of kiln: the public headers are all they may include of it.
 constexpr std::array<std::string_view, 2> kUsers = {"python", "hooks"};
@@ -81,6 +87,28 @@ std::ptrdiff_t rank(std::string_view folder) {
   return std::find(kOrder.begin(), kOrder.end(), folder) - kOrder.begin();
 }
 
+/// Where a file stands in the order within its folder: 0 before the first inner folder, nothing for
+/// an inner folder that the order does not name.
+std::optional<std::ptrdiff_t> inner_rank(const std::vector<std::string>& order,
+                                         const fs::path& file) {
+  std::vector<std::string> parts;
+  for (const fs::path& part : file) parts.push_back(part.string());
+  if (parts.size() < 3) return file.extension() == ".cpp" ? std::ssize(order) : 0;
+  const auto found = std::ranges::find(order, parts[1]);
+  if (found == order.end()) return std::nullopt;
+  return found - order.begin() + 1;
+}
+
+/// What is wrong with an include of the same folder, or nothing.
+std::string inner_complaint(const Include& include) {
+  const auto order = kInner.find(include.folder);
+  if (order == kInner.end() || !include.target.starts_with(include.folder + "/")) return {};
+  const auto from = inner_rank(order->second, include.file);
+  const auto to = inner_rank(order->second, include.target);
+  if (!from || !to) return ": not one of the folders within " + include.folder;
+  return *to > *from ? ": points right within " + include.folder : std::string();
+}
+
 /// What is wrong with one include, or nothing.
 std::string complaint(const Include& include) {
   const std::string where =
@@ -100,12 +128,15 @@ std::string complaint(const Include& include) {
   if (std::ranges::find(kUsers, include.folder) != kUsers.end() && target != rank("kiln") &&
       target != rank(include.folder))
     return where + ": not a public header";
-  return {};
+  const std::string inner = inner_complaint(include);
+  return inner.empty() ? std::string() : where + inner;
 }
 
-std::string complaint_about(const std::string& folder, const std::string& text) {
+/// What is wrong with the one include of a file "folder/…" with this text.
+std::string complaint_about(const fs::path& folder, const std::string& text,
+                            const char* name = "made_up.h") {
   std::istringstream stream(text);
-  const auto found = includes_in(stream, folder + "/made_up.h", folder);
+  const auto found = includes_in(stream, folder / name, folder.begin()->string());
   return found.size() == 1 ? complaint(found[0]) : "no include found";
 }
 
@@ -176,6 +207,28 @@ TEST(Layering, PlantedViolationsAreSeen) {
                 EndsWith("not a public header"));
   EXPECT_THAT(complaint_about("cli", "#include \"elsewhere/x.h\""),
               EndsWith("not one of the folders"));
+}
+
+TEST(Layering, PlantedViolationsWithinAFolderAreSeen) {
+  using testing::EndsWith;
+  EXPECT_EQ(complaint_about("cache/records", "#include \"cache/rows/rows.h\""), "");
+  EXPECT_EQ(complaint_about("cache/records", "#include \"cache/records/proofs.h\""), "");
+  EXPECT_EQ(complaint_about("cache/codec", "#include \"cache/store.h\""), "");
+  EXPECT_EQ(complaint_about("cache", "#include \"cache/records/proofs.h\"", "store.cpp"), "");
+  EXPECT_THAT(complaint_about("cache/rows", "#include \"cache/layers/layer.h\""),
+              EndsWith("points right within cache"));
+  EXPECT_THAT(complaint_about("cache", "#include \"cache/codec/codec.h\""),
+              EndsWith("points right within cache"));
+  EXPECT_THAT(complaint_about("cache/records", "#include \"cache/elsewhere/x.h\""),
+              EndsWith("not one of the folders within cache"));
+}
+
+TEST(Layering, EveryInnerFolderIsNamed) {
+  for (const auto& [folder, order] : kInner)
+    for (const auto& entry : fs::directory_iterator(fs::path(test::source_dir()) / folder)) {
+      if (!entry.is_directory()) continue;
+      EXPECT_THAT(order, testing::Contains(entry.path().filename().string())) << folder;
+    }
 }
 
 TEST(Layering, QuotedFilesExist) {
