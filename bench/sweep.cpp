@@ -94,7 +94,7 @@ Result<std::vector<std::int64_t>> sweep_values(std::string_view size, std::strin
       some = {*one};
     if (!some)
       return bad_input(
-          "{} = \"{}\": \"{}\" is no size, first:last:step, first..last or "
+          "{} = \"{}\": \"{}\" is not a size, first:last:step, first..last or "
           "first..last*factor",
           size, text, part);
     values.insert(values.end(), some->begin(), some->end());

@@ -11,7 +11,7 @@
 
 #include "generator/space/space.h"
 #include "kiln/options.hpp"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln {
 

@@ -10,7 +10,7 @@
 #include "bench/bars.h"
 #include "cache/printable.h"
 #include "runtime/env.h"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln::cli {
 namespace {

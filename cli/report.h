@@ -10,7 +10,7 @@
 
 #include "cache/records/stored_roof.h"
 #include "kiln/options.hpp"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln::cli {
 

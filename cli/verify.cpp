@@ -13,8 +13,8 @@
 #include "cli/random_gemm.h"
 #include "cli/report.h"
 #include "generator/problem/spelling.h"
-#include "tuner/verify/check.h"
 #include "tuner/verify/envelope.h"
+#include "tuner/worker/check.h"
 
 namespace kiln::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/packed_b.h"
 #include "runtime/env.h"
-#include "tuner/verify/check.h"
 #include "tuner/verify/ragged.h"
+#include "tuner/worker/check.h"
 #include "tuner/worker/process.h"
 
 namespace kiln {

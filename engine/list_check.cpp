@@ -94,7 +94,7 @@ class EntryCheck {
       return bad_input("list[{}].ld{} = {}: {} lines of it do not fit 64 bits", number_, of, ld,
                        e.lines);
     if (e.lines > 1 && pitch * size(which) % gemm_.alignment != 0)
-      return bad_input("list[{}].ld{} = {}: {} bytes are no multiple of alignment = {}", number_,
+      return bad_input("list[{}].ld{} = {}: {} bytes are not a multiple of alignment = {}", number_,
                        of, ld, pitch * size(which), gemm_.alignment);
     return {};
   }

@@ -21,7 +21,7 @@ auto called(std::string_view name, const F& callback, const Args&... args) {
   } catch (const std::exception& e) {
     throw CallbackThrew(fmt::format("{}: threw: {}", name, e.what()));
   } catch (...) {
-    throw CallbackThrew(fmt::format("{}: threw something that is no std::exception", name));
+    throw CallbackThrew(fmt::format("{}: threw something that is not a std::exception", name));
   }
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kiln/engine.hpp"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln {
 

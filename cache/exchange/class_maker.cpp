@@ -20,7 +20,7 @@
 #include "generator/render/render.h"
 #include "generator/space/launch_text.h"
 #include "runtime/cpu/affinity.h"
-#include "tuner/verify/check.h"
+#include "tuner/worker/check.h"
 
 namespace kiln {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cache/record.h"
 #include "cache/store.h"
-#include "tuner/search/offline.h"
+#include "tuner/offline/offline.h"
 
 namespace kiln {
 

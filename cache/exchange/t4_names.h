@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln {
 

@@ -60,7 +60,7 @@ void read_field(const T4Json& value, const std::string& where, T& field) {
   if (std::is_floating_point_v<T> && value.is_number()) typed = value.get<double>();
   if (value.is_number_float()) typed = value.get<double>();
   if (value.is_structured() || value.is_null() || !from_value(typed, field))
-    refuse(where, value, "is no value of this field");
+    refuse(where, value, "is not a value of this field");
 }
 
 double in_nanoseconds(const std::string& unit, const T4Json& value, const std::string& where) {

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "cache/keys.h"
 #include "cache/layers/code_by_tokens.h"
 #include "cache/layers/fast_numerics.h"
 #include "cache/layers/file_schema.h"
-#include "cache/keys.h"
 #include "cache/layers/proved_code.h"
 #include "cache/rows/range_kernels.h"
 #include "cache/rows/seal.h"
@@ -209,8 +209,8 @@ void to_version9(SQLite::Database& db) {
   name_layouts_of_proved_code(db);
 }
 
-// Code and sources compressed with dictionaries (cache/codec/dictionaries.h), which an older kiln cannot
-// read. Frames that are there stay as they are; Maintenance::compact() makes them anew.
+// Code and sources compressed with dictionaries (cache/codec/dictionaries.h), which an older kiln
+// cannot read. Frames that are there stay as they are; Maintenance::compact() makes them anew.
 constexpr const char* kVersion13 = "";
 
 // What a machine was seen to reach (MachineLimits).

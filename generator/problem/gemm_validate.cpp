@@ -101,8 +101,8 @@ Status check_scale(const Gemm& g, Operand which) {
           fmt::format("needs floats in D or scales of it: d.dtype = {}", name(g.d.dtype)));
   }
   if (!has_weights(g) && (scale == Scale::line_32 || scale == Scale::line_64))
-    return refuse("is no type of weights");
-  if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is no format of such blocks");
+    return refuse("is not a type of weights");
+  if (scale == Scale::mx_32 && !is_mx_element(type)) return refuse("is not an MX format");
   if (scale == Scale::mx_32 && g.k % scale_block(scale).along != 0)
     return bad_input("k = {}: scale_{} = {} needs a multiple of {}", g.k, name(which), name(scale),
                      scale_block(scale).along);
@@ -136,10 +136,11 @@ Status check_scales(const Gemm& g) {
     return check_scale(g, Operand::b);
   }
   if (g.b.q.type != fp32)
-    return fail(ErrorCode::unsupported, fmt::format("scale_type = {}: b.dtype = {} is no weights'",
-                                                    name(g.b.q.type), name(g.b.dtype)));
+    return fail(ErrorCode::unsupported,
+                fmt::format("scale_type = {}: needs a quantised B, b.dtype = {}", name(g.b.q.type),
+                            name(g.b.dtype)));
   if (g.b.q.zero != Zero::none)
-    return fail(ErrorCode::unsupported, fmt::format("zero = {}: b.dtype = {} is no weights'",
+    return fail(ErrorCode::unsupported, fmt::format("zero = {}: needs a quantised B, b.dtype = {}",
                                                     name(g.b.q.zero), name(g.b.dtype)));
   for (Operand which : {Operand::a, Operand::b})
     if (Status status = check_scale(g, which); !status) return status;
@@ -301,7 +302,7 @@ Status check_groups(const Gemm& g) {
   const Extent zeros = extent(g, Operand::zero_b);
   if (zeros.lines * zeros.length % elements_of_whole_bytes(dtype_of(g, Operand::zero_b)) != 0)
     return fail(ErrorCode::unsupported,
-                fmt::format("zero = {}: a group's {} x {} zero points of {} are no whole bytes",
+                fmt::format("zero = {}: a group's {} x {} zero points of {} are not whole bytes",
                             name(g.b.q.zero), zeros.lines, zeros.length, name(g.b.dtype)));
   if (g.grouping() != Grouping::rows) return {};
   for (const Operand which : {Operand::a, Operand::c, Operand::d})
@@ -360,7 +361,7 @@ Status check_matrix(const Gemm& g, Operand which) {
   if (ld % whole != 0 && e.lines > 1) {
     if (m.ld == 0)
       return bad_input(
-          "ld{} = 0 (tight): {} elements are no whole bytes of {}: give a multiple of {}", c, ld,
+          "ld{} = 0 (tight): {} elements are not whole bytes of {}: give a multiple of {}", c, ld,
           name(m.dtype), whole);
     return bad_input("ld{} = {}: must be a multiple of {}, whole bytes of {}", c, ld, whole,
                      name(m.dtype));

@@ -488,7 +488,7 @@ KILN_API void kiln_close(kiln_engine* engine);
 
 /** Searches, verifies, stores. `seconds` <= 0: the default budget, 10 s. `threads` 0: the engine's
  * default. `report` may be NULL; warnings that it does not hold go to stderr. A winner that could
- * not be stored is no error: see kiln_tune_report.stored. Errors: any. */
+ * not be stored is not an error: see kiln_tune_report.stored. Errors: any. */
 KILN_API kiln_status kiln_tune(kiln_engine* engine, const kiln_gemm_desc* desc, double seconds,
                                int threads, kiln_tune_report* report);
 

@@ -121,8 +121,8 @@ void set_strides(Array& array, std::span<const std::int64_t> bytes) {
   const int size = size_of(array.type);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] % size != 0)
-      raise_bad_input(fmt::format("{}: strides of {} bytes are no whole elements of {}", array.name,
-                                  tuple_text(bytes), python_name(array.type)));
+      raise_bad_input(fmt::format("{}: strides of {} bytes are not whole elements of {}",
+                                  array.name, tuple_text(bytes), python_name(array.type)));
     array.strides[i] = bytes[i] / size;
   }
 }

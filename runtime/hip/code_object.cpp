@@ -84,11 +84,11 @@ KernelResources kernel_from(const nlohmann::json& j) {
 Status read_metadata(Bytes bytes, CodeObject& object) {
   const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const auto json = nlohmann::json::from_msgpack(first, first + bytes.size(), true, false);
-  if (json.is_discarded() || !json.is_object()) return unreadable("its metadata is no map");
+  if (json.is_discarded() || !json.is_object()) return unreadable("its metadata is not a map");
   try {
     object.target = json.value("amdhsa.target", std::string());
     for (const auto& kernel : json.at("amdhsa.kernels")) {
-      if (!kernel.is_object()) return unreadable("its metadata: a kernel is no map");
+      if (!kernel.is_object()) return unreadable("its metadata: a kernel is not a map");
       object.kernels.push_back(kernel_from(kernel));
     }
   } catch (const nlohmann::json::exception& e) {

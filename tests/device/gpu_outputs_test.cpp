@@ -13,7 +13,7 @@
 #include "runtime/compiler.h"
 #include "runtime/cuda/device.h"
 #include "runtime/gpu/device.h"
-#include "tuner/verify/check.h"
+#include "tuner/worker/check.h"
 
 namespace kiln::gpu_outputs_test {
 

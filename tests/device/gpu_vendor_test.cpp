@@ -13,7 +13,7 @@
 #include "runtime/cuda/device.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
-#include "tuner/measure/gpu_tools.h"
+#include "tuner/verify/gpu_tools.h"
 
 namespace kiln::gpu_vendor_test {
 

@@ -7,7 +7,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"
 #include "runtime/gpu/device.h"
-#include "tuner/verify/check.h"
+#include "tuner/worker/check.h"
 
 namespace kiln::gpu_worker_test {
 

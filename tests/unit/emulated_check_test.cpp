@@ -6,7 +6,7 @@
 #include "generator/render/emulated.h"
 #include "generator/space/family.h"
 #include "support/hip.h"
-#include "tuner/verify/check.h"
+#include "tuner/worker/check.h"
 
 namespace kiln::emulated_check_test {
 

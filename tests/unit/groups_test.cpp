@@ -220,7 +220,7 @@ TEST(Groups, RefuseWhatTheyDoNotKnow) {
                          .with_weights(u4, Scale::line_32, fp32, Zero::integer);
   EXPECT_EQ(refusal(codes.batched(2)), "");
   EXPECT_THAT(refusal(codes.grouped(2, Grouping::rows)),
-              HasSubstr("zero = int: a group's 7 x 3 zero points of u4 are no whole bytes"));
+              HasSubstr("zero = int: a group's 7 x 3 zero points of u4 are not whole bytes"));
   EXPECT_EQ(refusal(codes.with_gate(Gate::silu).grouped(2, Grouping::masked)), "");
   Gemm across = g.transpose_a();
   across.alignment = 16;
@@ -472,7 +472,8 @@ TEST(Groups, RowsThatAreNoGroupsMustStayAsTheyWere) {
       static_cast<float*>(operands.d)[span(gemm, Operand::d) - 1] = 0;
     });
     ASSERT_FALSE(verdict);
-    EXPECT_THAT(verdict.error().detail, HasSubstr("which is no group's, was written at column 3"));
+    EXPECT_THAT(verdict.error().detail,
+                HasSubstr("which belongs to no group, was written at column 3"));
   }
 }
 

@@ -22,7 +22,7 @@
 #include "support/hip.h"
 #include "tuner/measure/gpu_candidate.h"
 #include "tuner/measure/gpu_timing.h"
-#include "tuner/verify/check.h"
+#include "tuner/worker/check.h"
 
 namespace kiln::hip_runtime_test {
 

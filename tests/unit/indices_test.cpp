@@ -215,7 +215,8 @@ TEST(Indices, RowsOfDThatNoneNamesMustStayAsTheyWere) {
     return {};
   });
   ASSERT_FALSE(verdict);
-  EXPECT_THAT(verdict.error().detail, HasSubstr("which is no group's, was written at column 3"));
+  EXPECT_THAT(verdict.error().detail,
+              HasSubstr("which belongs to no group, was written at column 3"));
 }
 
 TEST(Indices, ACallNeedsItsLists) {

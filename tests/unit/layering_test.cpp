@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 12> kOrder = {"kiln",  "templates", "gene
 /// The folders within a folder, in processing order, where it states one. A header that lies beside
 /// them comes before all of them; a source that lies beside them may include any.
 const std::map<std::string, std::vector<std::string>> kInner = {
+    {"tuner", {"verify", "measure", "search", "worker", "offline"}},
     {"cache", {"codec", "rows", "layers", "records", "exchange"}}};
 
 /// Folders that are users of kiln: the public headers are all they may include of it.

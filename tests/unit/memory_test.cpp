@@ -13,8 +13,8 @@
 #include "support/temp_dir.h"
 #include "tuner/measure/operand_sets.h"
 #include "tuner/search/search.h"
-#include "tuner/verify/check.h"
 #include "tuner/verify/verify.h"
+#include "tuner/worker/check.h"
 #include "tuner/worker/limits.h"
 
 namespace kiln::memory_test {

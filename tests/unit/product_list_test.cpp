@@ -261,7 +261,7 @@ TEST(ProductList, WritesBetweenProductsAreFound) {
     return {};
   });
   ASSERT_FALSE(verdict);
-  EXPECT_THAT(verdict.error().detail, HasSubstr("which is no product's, was written"));
+  EXPECT_THAT(verdict.error().detail, HasSubstr("which belongs to no product, was written"));
 }
 
 TEST(ProductList, TheReferenceKernelAppliesScales) {
@@ -430,7 +430,7 @@ TEST_F(CallOfAList, PromisesAlignmentOfEntries) {
   list_ = {one, {}, {}};
   EXPECT_EQ(error(), "");
   list_[0].lda = 3;
-  EXPECT_THAT(error(), HasSubstr("list[0].lda = 3: 12 bytes are no multiple of alignment = 16"));
+  EXPECT_THAT(error(), HasSubstr("list[0].lda = 3: 12 bytes are not a multiple of alignment = 16"));
   list_[0].lda = 4, list_[0].b = b + 1;
   EXPECT_THAT(error(), HasSubstr("not a multiple of alignment = 16"));
 }

@@ -70,7 +70,7 @@ TEST(Nibbles, OfEmptyProductsNeedNoLeadingDimension) {
   Gemm odd = Gemm::row_major(7, 3, 128, bf16).with_weights(s4, Scale::line_32);
   EXPECT_THAT(
       validate(odd).error().message,
-      HasSubstr("ldb = 0 (tight): 3 elements are no whole bytes of s4: give a multiple of 2"));
+      HasSubstr("ldb = 0 (tight): 3 elements are not whole bytes of s4: give a multiple of 2"));
   odd.b.ld = 5;
   EXPECT_THAT(validate(odd).error().message, HasSubstr("ldb = 5: must be a multiple of 2"));
 }

@@ -20,8 +20,8 @@
 #include "support/child.h"
 #include "support/host_compiler.h"
 #include "support/planted.h"
-#include "tuner/verify/check.h"
-#include "tuner/verify/own_check.h"
+#include "tuner/worker/check.h"
+#include "tuner/worker/own_check.h"
 #include "tuner/worker/process.h"
 #include "tuner/worker/program/cage.h"
 

@@ -77,7 +77,7 @@ std::int64_t whole(const json& from, std::int64_t least, std::int64_t most) {
   // A float beyond the integers has no value as one.
   const auto value = from.is_number_integer() ? from.get<std::int64_t>() : least - 1;
   if (value < least || value > most)
-    throw json::other_error::create(500, from.dump() + " is no size", nullptr);
+    throw json::other_error::create(500, from.dump() + " is not a size", nullptr);
   return value;
 }
 
@@ -146,7 +146,7 @@ struct FittedModel::Reader {
       double predicted_ns = 0;
       const char* const end = line.data() + number;
       const auto [past, error] = std::from_chars(line.data() + config + 1, end, predicted_ns);
-      if (error != std::errc() || past != end) return wrong("a prediction is no number");
+      if (error != std::errc() || past != end) return wrong("a prediction is not a number");
       const Status added =
           add(line.substr(0, config), predicted_ns, in_text(line.substr(number + 1), shapes));
       if (!added) return added;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "generator/space/space.h"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln {
 

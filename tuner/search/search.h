@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln {

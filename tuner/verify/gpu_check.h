@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "tuner/measure/gpu_tools.h"
+#include "tuner/verify/gpu_tools.h"
 #include "tuner/verify/verify.h"
 
 namespace kiln {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "generator/problem/groups.h"
-#include "tuner/measure/gpu_tools.h"
+#include "tuner/verify/gpu_tools.h"
 
 namespace kiln {
 

@@ -315,11 +315,12 @@ std::optional<Failure> judge_between_products(const Gemm& gemm,
   const auto untouched = [&](std::int64_t begin) -> std::optional<Failure> {
     for (std::int64_t at = end; at < begin; ++at)
       if (!is_poison(dtype_of(gemm, which), data, at))
-        return Failure{Failure::Kind::out_of_bounds,
-                       fmt::format("{}'s element {}, which is no product's, was written: element "
-                                   "{} of the place of entry {} ({})",
-                                   which == Operand::d ? "D" : name(which), at, at % place,
-                                   at / place, text(gemm))};
+        return Failure{
+            Failure::Kind::out_of_bounds,
+            fmt::format("{}'s element {}, which belongs to no product, was written: element "
+                        "{} of the place of entry {} ({})",
+                        which == Operand::d ? "D" : name(which), at, at % place, at / place,
+                        text(gemm))};
     return std::nullopt;
   };
   for (const ProductPart& part : parts) {
@@ -349,17 +350,19 @@ std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<Pro
     const MatrixView view = view_of(gemm, Operand::d, got.d, matrix);
     for (std::int64_t j = 0; j < gemm.n; ++j)
       if (!is_poison(gemm.d.dtype, view.data, view.offset(row, j)))
-        return Failure{Failure::Kind::out_of_bounds,
-                       fmt::format("D's row {} (of matrix {}), which is no group's, was written at "
-                                   "column {} ({})",
-                                   row, matrix, j, text(gemm))};
+        return Failure{
+            Failure::Kind::out_of_bounds,
+            fmt::format("D's row {} (of matrix {}), which belongs to no group, was written at "
+                        "column {} ({})",
+                        row, matrix, j, text(gemm))};
     if (!is_output(gemm, Operand::scale_d)) continue;
     for (std::int64_t j = 0; j < gemm.n; j += columns_of_a_scale(gemm))
       if (!is_poison(fp32, got.scale_d, place_of_scale(gemm, matrix, row, j)))
-        return Failure{Failure::Kind::out_of_bounds,
-                       fmt::format("the scale of D's row {} (of matrix {}), which is no group's, "
-                                   "was written at column {} ({})",
-                                   row, matrix, j, text(gemm))};
+        return Failure{
+            Failure::Kind::out_of_bounds,
+            fmt::format("the scale of D's row {} (of matrix {}), which belongs to no group, "
+                        "was written at column {} ({})",
+                        row, matrix, j, text(gemm))};
   }
   return std::nullopt;
 }

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 #include "tuner/verify/data_set.h"
 
 namespace kiln {

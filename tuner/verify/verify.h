@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kiln/engine.hpp"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln {
 

@@ -14,9 +14,9 @@
 #include "tuner/search/budget.h"
 #include "tuner/search/search.h"
 #include "tuner/search/stopping.h"
-#include "tuner/verify/own_check.h"
 #include "tuner/worker/candidate_code.h"
 #include "tuner/worker/limits.h"
+#include "tuner/worker/own_check.h"
 #include "tuner/worker/process.h"
 
 namespace kiln {

@@ -11,9 +11,9 @@
 #include "runtime/memory.h"
 #include "tuner/measure/gpu_timing.h"
 #include "tuner/measure/operand_sets.h"
-#include "tuner/verify/check.h"
 #include "tuner/verify/gpu_check.h"
 #include "tuner/verify/verify.h"
+#include "tuner/worker/check.h"
 
 namespace kiln {
 namespace {

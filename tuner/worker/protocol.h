@@ -13,7 +13,7 @@
 
 #include "generator/problem/device_caps.h"
 #include "runtime/memory_file.h"
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 namespace kiln {
 

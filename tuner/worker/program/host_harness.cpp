@@ -16,7 +16,7 @@
 #include "tuner/measure/bound_kernel.h"
 #include "tuner/search/stopping.h"
 #include "tuner/verify/data_set.h"
-#include "tuner/verify/own_check.h"
+#include "tuner/worker/own_check.h"
 #include "tuner/worker/program/cage.h"
 #include "tuner/worker/program/verifiers.h"
 

@@ -1,4 +1,4 @@
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tuner/verify/check.h"
+#include "tuner/worker/check.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 // On a GPU: a driver's start, the checking kernels' compile, launches; references beside it.
-constexpr double kLeastGpuSeconds = 15;
+constexpr double kLeastCheckSeconds = 15;
 constexpr double kGpuSecondsPerFlop = 2e-12;
 // The emulator runs every lane of every instruction, several times over.
 constexpr double kEmulatedSecondsPerFlop = 1e-6;
@@ -52,7 +52,7 @@ double reference_seconds(const Gemm& gemm, const DeviceCaps& device) {
 
 double Checker::seconds_allowed(const Gemm& gemm) const {
   if (on_gpu())
-    return kLeastGpuSeconds + kGpuSecondsPerFlop * gemm.flops() + reference_seconds(gemm, device_);
+    return kLeastCheckSeconds + kGpuSecondsPerFlop * gemm.flops() + reference_seconds(gemm, device_);
   return where_.emulated ? seconds_on_cpu(gemm, kEmulatedSecondsPerFlop) : seconds_on_cpu(gemm);
 }
 

@@ -7,8 +7,8 @@
 
 #include "generator/problem/device_caps.h"
 #include "runtime/backend.h"
-#include "tuner/verify/own_check.h"
 #include "tuner/verify/verify.h"
+#include "tuner/worker/own_check.h"
 #include "tuner/worker/process.h"
 
 namespace kiln {

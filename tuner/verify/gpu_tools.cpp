@@ -1,4 +1,4 @@
-#include "tuner/measure/gpu_tools.h"
+#include "tuner/verify/gpu_tools.h"
 
 #include <fmt/format.h>
 

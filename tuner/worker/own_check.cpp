@@ -1,4 +1,4 @@
-#include "tuner/verify/own_check.h"
+#include "tuner/worker/own_check.h"
 
 #include <errno.h>
 #include <fcntl.h>

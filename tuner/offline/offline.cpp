@@ -1,4 +1,4 @@
-#include "tuner/search/offline.h"
+#include "tuner/offline/offline.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include "generator/render/emulated.h"
 #include "runtime/cpu/affinity.h"
 #include "runtime/timer.h"
-#include "tuner/verify/check.h"
 #include "tuner/verify/ragged.h"
+#include "tuner/worker/check.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tuner/measure/measured.h"
+#include "tuner/measured.h"
 #include "tuner/search/hip_model.h"
 #include "tuner/verify/verify.h"
 
