@@ -20,6 +20,13 @@ std::string_view template_text(std::string_view path) {
   return {};
 }
 
+/// The file and all that it includes.
+void add_with_included(std::set<std::string_view>& paths, std::string_view path) {
+  if (!paths.insert(path).second) return;
+  for (const std::string_view included : included_by(template_text(path)))
+    add_with_included(paths, included);
+}
+
 std::string hash_text(std::string_view text) {
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
@@ -52,7 +59,8 @@ std::string constants_text(const std::vector<Constant>& all) {
 std::string template_hash(Vendor vendor) {
   std::set<std::string_view> paths;
   for (const Family& family : families())
-    if (family.vendor == vendor) paths.insert(family.files.begin(), family.files.end());
+    if (family.vendor == vendor)
+      for (const std::string_view path : family.files) add_with_included(paths, path);
   std::string all;
   for (const std::string_view path : paths) {
     all += path;
@@ -72,7 +80,7 @@ std::string compile_command(Vendor vendor, const Source& source) {
 Result<std::string> paste(std::span<const std::string_view> files, const Parameters& parameters) {
   std::string body;
   for (const auto path : files) {
-    auto part = expand(template_text(path), parameters.values);
+    auto part = expand(template_text(path), parameters.values, template_text);
     if (!part) return fail(part.error().code, fmt::format("{}: {}", path, part.error().message));
     if (part->find_first_not_of('\n') == std::string::npos) continue;  // not for this kernel
     body += fmt::format("\n// ---- {} ----\n{}", path, *part);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <vector>
+#include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace kiln {
 namespace {
@@ -50,44 +52,119 @@ Result<bool> evaluate(std::string_view expression, const TemplateValues& values)
   return false;
 }
 
+/// A directive without its mark; nothing where the line is none.
+std::optional<std::string_view> directive_of(std::string_view line) {
+  const std::string_view text = trimmed(line);
+  if (!text.starts_with("//%")) return std::nullopt;
+  return trimmed(text.substr(3));
+}
+
+/// What is included of a file: without the head, which ends in `#pragma once`, and the last line's
+/// end.
+std::string_view body_of(std::string_view text) {
+  constexpr std::string_view kEndOfHead = "#pragma once\n";
+  if (const auto head = text.find(kEndOfHead); head != std::string_view::npos)
+    text.remove_prefix(head + kEndOfHead.size());
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of('\n')));
+  return text.substr(0, text.find_last_not_of('\n') + 1);
+}
+
+constexpr std::string_view kInclude = "include ";
+
+class Expansion {
+ public:
+  Expansion(const TemplateValues& values, const TemplateFiles& files)
+      : values_(values), files_(files) {}
+
+  /// Appends what is kept of `text`, indented by `indent`.
+  Status append(std::string_view text, std::string_view indent, int depth) {
+    struct Branch {
+      bool outer, taken;  // whether the surroundings, and this side, are kept
+    };
+    std::vector<Branch> open;
+    bool keep = true;
+    int number = 0;
+    const auto wrong = [&](const std::string& what) {
+      return fail(ErrorCode::internal, fmt::format("line {}: {}", number, what));
+    };
+    for (const auto line : split(text, "\n")) {
+      ++number;
+      const auto directive = directive_of(line);
+      if (!directive) {
+        if (keep && trimmed(line) != "#pragma once") append_line(line, indent);
+      } else if (directive->starts_with("if ")) {
+        const auto holds = evaluate(directive->substr(3), values_);
+        if (!holds) return wrong(holds.error().message);
+        open.push_back({keep, *holds});
+        keep = keep && *holds;
+      } else if (*directive == "else" && !open.empty()) {
+        keep = open.back().outer && !open.back().taken;
+      } else if (*directive == "end" && !open.empty()) {
+        keep = open.back().outer;
+        open.pop_back();
+      } else if (directive->starts_with(kInclude)) {
+        if (!keep) continue;
+        const auto included =
+            include(trimmed(directive->substr(kInclude.size())), line, indent, depth);
+        if (!included) return wrong(included.error().message);
+      } else {
+        return wrong(fmt::format("stray directive '{}'", *directive));
+      }
+    }
+    if (!open.empty()) return fail(ErrorCode::internal, "a template's '//% if' has no '//% end'");
+    return {};
+  }
+
+  std::string take() {
+    if (out_.ends_with("\n\n")) out_.pop_back();
+    return std::move(out_);
+  }
+
+ private:
+  Status include(std::string_view path, std::string_view line, std::string_view indent, int depth) {
+    constexpr int kDeepest = 8;
+    const std::string_view text = files_ ? files_(path) : std::string_view();
+    if (text.empty())
+      return fail(ErrorCode::internal, fmt::format("template includes unknown file '{}'", path));
+    if (depth == kDeepest)
+      return fail(ErrorCode::internal, fmt::format("'{}' is included too deep", path));
+    const std::string inner = std::string(indent).append(line.substr(0, line.find('/')));
+    const auto appended = append(body_of(text), inner, depth + 1);
+    if (!appended)
+      return fail(ErrorCode::internal, fmt::format("{}: {}", path, appended.error().message));
+    return {};
+  }
+
+  void append_line(std::string_view line, std::string_view indent) {
+    const bool empty = trimmed(line).empty();
+    // Removed branches leave runs of blank lines behind: one is enough.
+    if (empty && out_.ends_with("\n\n")) return;
+    // Lines of the preprocessor begin in the first column.
+    if (!empty && !line.starts_with('#')) out_.append(indent);
+    out_.append(line).push_back('\n');
+  }
+
+  const TemplateValues& values_;
+  const TemplateFiles& files_;
+  std::string out_;
+};
+
 }  // namespace
 
-Result<std::string> expand(std::string_view text, const TemplateValues& values) {
-  struct Branch {
-    bool outer, taken;  // whether the surroundings, and this side, are kept
-  };
-  std::vector<Branch> open;
-  std::string out;
-  bool keep = true;
-  int number = 0;
-  for (const auto line : split(text, "\n")) {
-    ++number;
-    auto rest = trimmed(line);
-    if (rest == "#pragma once") continue;
-    if (!rest.starts_with("//%")) {
-      // Removed branches leave runs of blank lines behind: one is enough.
-      if (keep && !(rest.empty() && out.ends_with("\n\n"))) out.append(line).push_back('\n');
-      continue;
-    }
-    rest = trimmed(rest.substr(3));
-    if (rest.starts_with("if ")) {
-      const auto holds = evaluate(rest.substr(3), values);
-      if (!holds)
-        return fail(holds.error().code, fmt::format("line {}: {}", number, holds.error().message));
-      open.push_back({keep, *holds});
-      keep = keep && *holds;
-    } else if (rest == "else" && !open.empty()) {
-      keep = open.back().outer && !open.back().taken;
-    } else if (rest == "end" && !open.empty()) {
-      keep = open.back().outer;
-      open.pop_back();
-    } else {
-      return fail(ErrorCode::internal, fmt::format("line {}: stray directive '{}'", number, rest));
-    }
-  }
-  if (!open.empty()) return fail(ErrorCode::internal, "a template's '//% if' has no '//% end'");
-  if (out.ends_with("\n\n")) out.pop_back();
-  return out;
+Result<std::string> expand(std::string_view text, const TemplateValues& values,
+                           const TemplateFiles& files) {
+  Expansion expansion(values, files);
+  const Status expanded = expansion.append(text, "", 0);
+  if (!expanded) return tl::unexpected(expanded.error());
+  return expansion.take();
+}
+
+std::vector<std::string_view> included_by(std::string_view text) {
+  std::vector<std::string_view> paths;
+  for (const auto line : split(text, "\n"))
+    if (const auto directive = directive_of(line); directive && directive->starts_with(kInclude))
+      paths.push_back(trimmed(directive->substr(kInclude.size())));
+  return paths;
 }
 
 }  // namespace kiln

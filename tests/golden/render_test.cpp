@@ -16,6 +16,7 @@
 #include "generator/families/cuda/common/check.h"
 #include "generator/families/hip/common/examples.h"
 #include "generator/render/embedded.h"
+#include "generator/render/template.h"
 #include "generator/space/family.h"
 #include "support/golden.h"
 #include "support/paths.h"
@@ -713,6 +714,10 @@ TEST(Goldens, ShowEveryTemplate) {
   std::set<std::string> shown;
   for (const auto& [file, text] : all_kept())
     for (const test::Section& section : test::sections_of(text)) shown.insert(section.name);
+  // What a template includes is shown in its section.
+  for (const EmbeddedFile& file : embedded_templates())
+    if (shown.count(std::string(file.path)) != 0)
+      for (const std::string_view included : included_by(file.text)) shown.emplace(included);
   for (const EmbeddedFile& file : embedded_templates())  // emu/ never reaches a device
     EXPECT_TRUE(file.path.starts_with("emu/") || shown.count(std::string(file.path)))
         << "no golden shows templates/" << file.path;
