@@ -60,11 +60,13 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
 //% end
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
-//% if rows_d
-static void block(const KilnArgs& args, const Memory& memory, Output out, Range rows,
+static void block(const KilnArgs& args, const Memory& memory,
+                  //% if rows_d
+                  Output out,
                   //% else
-static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+                  const Output& out,
                   //% end
+                  Range rows,
                   //% if fetch_a || fetch_b
                   i64 last_row, Next& next,
                   //% end

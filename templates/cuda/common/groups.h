@@ -103,7 +103,6 @@ struct Groups {
     }
   }
   /// By the lanes of one warp, once those are there.
-  __device__ __forceinline__ void count_tiles(int lane) const {
   //% else
   /// What the list may not say becomes the nearest that it may. By all threads of a block.
   __device__ __forceinline__ void read(const KilnGpuArgs& args, int thread, int threads) const {
@@ -116,8 +115,12 @@ struct Groups {
   //% if !masked
   /// A group begins behind all groups before it, so each end becomes the largest one up to it.
   //% end
-  __device__ __forceinline__ void count_tiles(int across, int lane) const {
   //% end
+  __device__ __forceinline__ void count_tiles(
+      //% if !lists
+      int across,
+      //% end
+      int lane) const {
     int before = 0;
     //% if row_groups && !masked
     int last_end = 0;  // of the groups before these

@@ -7,14 +7,14 @@
 /// pitch; `shared` has room for a map. Where there is no k the map is one element of `operand`.
 //% if gate
 /// B's factors have `rows` lines each and lie `apart` elements apart, which is 0 for A.
-template <typename T, bool AlongK>
-KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
-                          const void* operand, i64 rows, i64 k, i64 ld, i64 apart, int lane) {
-//% else
-template <typename T, bool AlongK>
-KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
-                          const void* operand, i64 rows, i64 k, i64 ld, int lane) {
 //% end
+template <typename T, bool AlongK>
+KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
+                          const void* operand, i64 rows, i64 k, i64 ld,
+                          //% if gate
+                          i64 apart,
+                          //% end
+                          int lane) {
   store_shared_word(shared + lane * 4, reinterpret_cast<const u32*>(&like)[lane]);
   __syncwarp();
   if (lane == 0) {

@@ -13,14 +13,14 @@ using LeftSums = Acc[kTilesN][4];
 //% end
 
 /// Adds the products of a chunk.
-//% if zero == float
-KILN_DEVICE void multiply(Sums& sums, LeftSums& left_sums, const Codes& codes, const Left& left,
-                          const Factors& factors) {
+KILN_DEVICE void multiply(Sums& sums,
+                          //% if zero == float
+                          LeftSums& left_sums,
+                          //% end
+                          const Codes& codes, const Left& left, const Factors& factors) {
+  //% if zero == float
   const u32 ones[4] = {kOnes, kOnes, kOnes, kOnes};
-//% else
-KILN_DEVICE void multiply(Sums& sums, const Codes& codes, const Left& left,
-                          const Factors& factors) {
-//% end
+  //% end
   _Pragma("unroll") for (int r = 0; r < kReads; ++r)
     _Pragma("unroll") for (int w = 0; w < kWords; ++w)
       _Pragma("unroll") for (int s = 0; s < kWordSteps; ++s) {
@@ -39,12 +39,11 @@ KILN_DEVICE void multiply(Sums& sums, const Codes& codes, const Left& left,
 }
 
 /// What the codes' scales, and zero points between codes, make of sums.
-//% if zero == float
-KILN_DEVICE void add_scaled(Sums& to, const Sums& sums, const LeftSums& left_sums,
+KILN_DEVICE void add_scaled(Sums& to, const Sums& sums,
+                            //% if zero == float
+                            const LeftSums& left_sums,
+                            //% end
                             const Factors& factors) {
-//% else
-KILN_DEVICE void add_scaled(Sums& to, const Sums& sums, const Factors& factors) {
-//% end
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {
@@ -116,11 +115,13 @@ KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, i
 }
 
 extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
-    //% if groups
-    kiln_gemm(const __grid_constant__ KilnGpuArgs all) {
-    //% else
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
-    //% end
+    kiln_gemm(
+        //% if groups
+        const __grid_constant__ KilnGpuArgs all
+        //% else
+        const __grid_constant__ KilnGpuArgs args
+        //% end
+    ) {
   __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
   const int lane = int(threadIdx.x) % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.

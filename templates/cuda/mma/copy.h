@@ -11,16 +11,14 @@
 /// `Gathered`: the operand is A, whose lines lie where its list of rows says.
 template <typename T, typename Tile, bool AlongK, int Rows, bool Factors = false,
           bool Gathered = false>
-struct Copier {
 //% end
 //% if gate && !gather
 template <typename T, typename Tile, bool AlongK, int Rows, bool Factors = false>
-struct Copier {
 //% end
 //% if !gate && !gather
 template <typename T, typename Tile, bool AlongK, int Rows>
-struct Copier {
 //% end
+struct Copier {
   static constexpr int kSize = int(sizeof(T));
   static constexpr int kUnits = Tile::kPitch / kUnit;  // of a line
   static constexpr int kLinesAtOnce = kThreads / kUnits;

@@ -52,19 +52,17 @@ struct Lines {
 /// operand is B, and half of the tile's rows are lines of either factor. `Gathered`: it is A, whose
 /// rows lie where its list of them says.
 template <typename T, bool AlongK, int Rows, int Width, bool Factors = false, bool Gathered = false>
-struct Copier {
 //% end
 //% if gate && !gather
 /// Part of one operand's tile that a thread copies, `Width` neighbours at a time. `Factors`: the
 /// operand is B, and half of the tile's rows are lines of either factor.
 template <typename T, bool AlongK, int Rows, int Width, bool Factors = false>
-struct Copier {
 //% end
 //% if !gate && !gather
 /// Part of one operand's tile that a thread copies, `Width` neighbours at a time.
 template <typename T, bool AlongK, int Rows, int Width>
-struct Copier {
 //% end
+struct Copier {
   static constexpr int kReads = Rows * kBlockK / Width / kThreads;
   static_assert(kReads * Width * kThreads == Rows * kBlockK, "threads share the tile evenly");
   using Read = Some<T, Width>;

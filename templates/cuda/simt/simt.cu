@@ -255,14 +255,17 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
 //% end
 //% end
 
-//% if gate
-KILN_DEVICE TypeD finished(const Output& out, Acc sum, Acc other, i64 row, i64 column) {
+KILN_DEVICE TypeD finished(const Output& out, Acc sum,
+                           //% if gate
+                           Acc other,
+                           //% end
+                           i64 row, i64 column) {
+  //% if gate
   //% if zero_a
   subtract_zeros(out, sum, other, row, column);
   //% end
   Real x = gated(out, Real(sum), Real(other), row, column);
-//% else
-KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
+  //% else
   //% if zero_a
   subtract_zeros(out, sum, row, column);
   //% end
@@ -276,7 +279,7 @@ KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
   //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
-//% end
+  //% end
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
@@ -339,15 +342,19 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
     _Pragma("unroll 1") for (int u = thread * kStoreWidth; u < kLines * kColumns;
                              u += kThreads * kStoreWidth) {
       const int line = u / kColumns, column = u % kColumns, q = line * kBlockN + column;
-    //% else
-    _Pragma("unroll 1") for (int q = thread * kStoreWidth; q < kLines * kBlockN;
-                             q += kThreads * kStoreWidth) {
-      const int line = q / kBlockN, column = q % kBlockN;
-    //% end
       const i64 row = row0 + line / kLanesM * kHeight + line % kLanesM * kRunM +
                       apart(i, kThreadM, kLanesM);
       if (row < out.rows) store_several(out, lines + q, row, column0 + column);
     }
+    //% else
+    _Pragma("unroll 1") for (int q = thread * kStoreWidth; q < kLines * kBlockN;
+                             q += kThreads * kStoreWidth) {
+      const int line = q / kBlockN, column = q % kBlockN;
+      const i64 row = row0 + line / kLanesM * kHeight + line % kLanesM * kRunM +
+                      apart(i, kThreadM, kLanesM);
+      if (row < out.rows) store_several(out, lines + q, row, column0 + column);
+    }
+    //% end
     //% if copy == warps
     named_barrier_sync(kSumsBarrier, kThreads);
     //% else
@@ -374,11 +381,12 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
 //% end
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
-  //% if gate
-  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(2 * args.n, kBlockN)),
-  //% else
-  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
-  //% end
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)),
+                              //% if gate
+                              int(ceil_div(2 * args.n, kBlockN)),
+                              //% else
+                              int(ceil_div(args.n, kBlockN)),
+                              //% end
                               int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
 }
 

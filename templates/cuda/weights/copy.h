@@ -30,17 +30,15 @@ KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
 /// `Gathered`: the operand is A, whose lines lie where its list of rows says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false,
           bool Gathered = false>
-struct Copier {
 //% end
 //% if gate && !gather
 template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false>
-struct Copier {
 //% end
 //% if !gate && !gather
 /// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte() says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift>
-struct Copier {
 //% end
+struct Copier {
   static constexpr int kUnits = Pitch / kUnit;  // of a line
   static constexpr int kLinesAtOnce = kThreads / kUnits;
   static constexpr int kCopies = (Lines + kLinesAtOnce - 1) / kLinesAtOnce;

@@ -3,15 +3,16 @@
 #pragma once
 
 /// Pair `i` of a word.
-//% if codes != integer
-KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) {
-//% else
-KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
+//% if codes == e2m1
+KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) { return floats_of(codes << 12 - i * 4); }
 //% end
-  //% if codes == e2m1
-  return floats_of(codes << 12 - i * 4);
-  //% end
-  //% if code_bits == 4 && codes == integer
+//% if codes == e4m3
+KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) {
+  return floats_of(__byte_perm(codes, 0, i == 0 ? 0x1404 : 0x3424));
+}
+//% end
+//% if code_bits == 4 && codes == integer
+KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
   constexpr u32 kTurned = kSignedCodes ? 0x00080008 : 0;
   //% if type_a == bf16
   return fma_pairs(masked_bits(codes >> i * 4, 0x000f000f, 0x43004300 | kTurned), kOnes,
@@ -24,11 +25,10 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
   return fma_pairs(masked_bits(near, 0x00f000f0, 0x64006400 | kTurned << 4), kSixteenths,
                    offset.pair_of_16);
   //% end
-  //% end
-  //% if codes == e4m3
-  return floats_of(__byte_perm(codes, 0, i == 0 ? 0x1404 : 0x3424));
-  //% end
-  //% if code_bits == 8 && codes == integer
+}
+//% end
+//% if code_bits == 8 && codes == integer
+KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
   const u32 selector = i == 0 ? 0x4140 : 0x4342;
   //% if type_a == bf16
   // Seven bits fit behind the exponent; the sign, which counts -128, is the difference of 128 and
@@ -45,8 +45,8 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
   const u32 halves = __byte_perm(codes ^ 0x80808080, 0x64646464, selector);
   return fma_pairs(halves, kOnes, offset.pair);
   //% end
-  //% end
 }
+//% end
 
 /// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
 /// four.

@@ -102,12 +102,11 @@ KILN_DEVICE void add_left(Acc (&sums)[4], const u32* left) {
 
 //% if whole_column
 /// Adds the products of a chunk.
-//% if zero == float
-KILN_DEVICE void multiply_chunk(Sums& sums, LeftSums& left_sums, const Reader& reader,
-                                const Factors& factors) {
-//% else
-KILN_DEVICE void multiply_chunk(Sums& sums, const Reader& reader, const Factors& factors) {
-//% end
+KILN_DEVICE void multiply_chunk(Sums& sums,
+                                //% if zero == float
+                                LeftSums& left_sums,
+                                //% end
+                                const Reader& reader, const Factors& factors) {
   Numbers numbers;
   decode(numbers, reader, factors);
   _Pragma("unroll") for (int step = 0; step < kSteps; step += kWordSteps)
@@ -125,11 +124,11 @@ KILN_DEVICE void multiply_chunk(Sums& sums, const Reader& reader, const Factors&
 }
 
 /// What all of k has in common.
-//% if zero == float
-KILN_DEVICE void scale_sums(Sums& sums, const LeftSums& left_sums, const Factors& factors) {
-//% else
-KILN_DEVICE void scale_sums(Sums& sums, const Factors& factors) {
-//% end
+KILN_DEVICE void scale_sums(Sums& sums,
+                            //% if zero == float
+                            const LeftSums& left_sums,
+                            //% end
+                            const Factors& factors) {
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {
@@ -278,13 +277,15 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   CopierA copy_a = CopierA::at(args.a, args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
                                args.k * kElementA, thread);
   copy_a.gather(args, args.lda * kElementA, row0, i64(work.begin) * kPitchA);
-  run(sums, copy_a,
-  //% else
+  //% end
   run(sums,
+      //% if gather
+      copy_a,
+      //% else
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
                   args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
                   args.k * kElementA, thread),
-  //% end
+      //% end
       CopierB::at(static_cast<const unsigned char*>(args.b) +
                       work.batch * args.stride_b * kCodeBits / 8,
                   args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,

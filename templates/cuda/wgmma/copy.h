@@ -9,14 +9,13 @@
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 //% if clip
 /// `rows` of them exist from `row` on; `last` is the map whose box ends with them.
-template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, const KilnTensorMap* last, int rows,
-                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
-//% else
-template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
 //% end
+template <bool AcrossK, int Rows, int Sharers>
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           //% if clip
+                           const KilnTensorMap* last, int rows,
+                           //% end
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     //% if left_registers
     // Boxes of 32 rows by a share of the stage's k, k being the slow direction.
@@ -102,13 +101,14 @@ KILN_DEVICE void copy_factors(u32 to, const KilnTensorMap* map, u32 barrier, int
   }
 }
 
+//% end
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  //% if gate
   const int left_rows = int(kSwap ? 2 * args.n : args.m);
   const int right_rows = int(kSwap ? args.m : 2 * args.n);
-//% else
-KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
+  //% else
   const int left_rows = int(kSwap ? args.n : args.m), right_rows = int(kSwap ? args.m : args.n);
-//% end
+  //% end
   return TileScheduler::start(
       (left_rows + kLeftTile * kClusterLeft - 1) / (kLeftTile * kClusterLeft),
       (right_rows + kRightTile * kClusterRight - 1) / (kRightTile * kClusterRight),
@@ -166,25 +166,26 @@ KILN_DEVICE int rows_of(i64 rows, int tile) {
   return max(0, min(Tile, int(rows) - tile * Tile));
 }
 
+//% end
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                          const Maps& maps) {
-//% else
-/// One thread fills the ring.
-//% if tma_scales
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right, const KilnTensorMap* scale_a,
-                          const KilnTensorMap* scale_b) {
-//% else
-//% if lists
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          //% if clip
+                          const KilnGpuArgs& args, const Maps& maps
+                          //% end
+                          //% if !clip && tma_scales
+                          const KilnTensorMap* left, const KilnTensorMap* right,
+                          const KilnTensorMap* scale_a, const KilnTensorMap* scale_b
+                          //% end
+                          //% if !clip && !tma_scales && lists
+                          const KilnGpuArgs& args
+                          //% end
+                          //% if !clip && !tma_scales && !lists
+                          const KilnTensorMap* left, const KilnTensorMap* right
+                          //% end
+) {
+  //% if !clip && !tma_scales && lists
   ProductMaps maps;
-//% else
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
-//% end
-//% end
-//% end
+  //% end
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;

@@ -45,7 +45,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     //% end
     //% end
     const int region = 0;
-    //% else
+    //% include cuda/wgmma/finish_tile.h
+  }
+  //% else
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
   //% if alternate
@@ -80,36 +82,21 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
     //% end
     //% end
-    //% end
-    //% if summed
-    keep_part(sums, work, scheduler.rank, args, region, thread);
-    //% else
-    //% if sharing != tiles
-    if (!combine(sums, work, scheduler, args, shared.flags, group, region, thread)) continue;
-    //% end
-    //% if scale_d
-    store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread, tile++);
-    //% else
-    //% if gate
-    store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
-    //% else
-    store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
-    //% end
-    //% end
-    //% end
+    //% include cuda/wgmma/finish_tile.h
   }
+  //% end
   //% if store == tma
   if (lane == 0) tma_store_wait_read<0>();
   //% end
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    //% if lists
     kiln_gemm(const __grid_constant__ KilnGpuArgs args
-    //% else
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+              //% if !lists
+              ,
+              const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
-    //% end
+              //% end
               //% if clip_left
               ,
               const __grid_constant__ KilnTensorMap map_last_left

@@ -25,11 +25,11 @@ KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work
       store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
 }
 
-//% if gate
-KILN_DEVICE void finish_one(const Output& out, Acc sum, Acc other, i64 row, i64 column) {
-//% else
-KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
-//% end
+KILN_DEVICE void finish_one(const Output& out, Acc sum,
+                            //% if gate
+                            Acc other,
+                            //% end
+                            i64 row, i64 column) {
   if (row >= out.rows || column >= out.columns) return;
   TypeD* d = out.d + row * out.ldd + column;
   //% if zero_a && gate

@@ -93,14 +93,14 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
 
 //% if in_turn
 /// Sums are promoted for 64 rows after the other, so that only theirs are there twice.
-//% if k_group_edges
 KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
-                                  int count, u64 left0, u64 right0, u32 row_offset, int lane,
-                                  int group, const Edges& edges) {
-//% else
-KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
-                                  int count, u64 left0, u64 right0, u32 row_offset, int lane) {
-//% end
+                                  int count, u64 left0, u64 right0, u32 row_offset,
+                                  //% if k_group_edges
+                                  int lane, int group, const Edges& edges
+                                  //% else
+                                  int lane
+                                  //% end
+) {
   Acc part[kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
@@ -142,13 +142,14 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
 //% end
 
 /// The products of `count` stages.
-//% if k_group_edges
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane, const Edges& edges) {
-//% else
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane) {
-//% end
+                          u32 row_offset, int group,
+                          //% if k_group_edges
+                          int lane, const Edges& edges
+                          //% else
+                          int lane
+                          //% end
+) {
   //% if left_registers
   const LeftLane mine = LeftLane::of(row_offset, int(threadIdx.x) & 127);
   const u64 right0 = descriptor(kAlongK, shared.ring + kLeftBytes);

@@ -30,17 +30,19 @@ constexpr int kFactorBytes = 64 * kCodePitch;  // of a stage's codes
 //% end
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  //% if gate
-  return TileScheduler::start((int(args.n) + kColumns - 1) / kColumns,
-  //% else
-  return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
-  //% end
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              //% if round_weights
-                              (int(args.k) + kDecodeK - 1) / kDecodeK, int(args.batch), rank);
-                              //% else
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
-                              //% end
+  return TileScheduler::start(
+      //% if gate
+      (int(args.n) + kColumns - 1) / kColumns,
+      //% else
+      (int(args.n) + kLeftTile - 1) / kLeftTile,
+      //% end
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      //% if round_weights
+      (int(args.k) + kDecodeK - 1) / kDecodeK,
+      //% else
+      (int(args.k) + kDepth - 1) / kDepth,
+      //% end
+      int(args.batch), rank);
 }
 
 //% if row_groups
@@ -66,39 +68,13 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   for (; more; more = scheduler.take(work))
     //% if round_weights
     for (int i = 0; i < work.count * kTurn; ++i) {
+      //% include cuda/wgmma_weights/copy_stage.h
+    }
     //% else
     for (int i = 0; i < work.count; ++i) {
-    //% end
-      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-      const u32 barrier = shared.full + turn.stage * 8;
-      const u32 to = shared.ring + turn.stage * kStageBytes;
-      //% if round_weights
-      const int stage = work.begin * kTurn + i;
-      //% else
-      const int stage = work.begin + i;
-      //% end
-      mbarrier_expect(barrier, kStageBytes);
-      //% if gate
-      // The map counts factors as batches.
-      _Pragma("unroll") for (int unit = 0; unit < 2 * kWarpgroups; ++unit)
-        tma_load_3d(to + unit * kFactorBytes, left, barrier, stage * kCodePitch,
-                    work.left * kColumns + unit / 2 * 64, work.batch * 2 + unit % 2, kLeftHint);
-      //% else
-      tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
-                  kLeftHint);
-      //% end
-      _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
-        //% if row_groups && !masked
-        // Rows of the matrix that all groups share; those of the next group are not stored.
-        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
-                    stage * kDepth + line * 64, work.first_row + work.right * kRightTile, 0,
-                    kRightHint);
-        //% else
-        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
-                    stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
-        //% end
-      turn.step();
+      //% include cuda/wgmma_weights/copy_stage.h
     }
+    //% end
 }
 
 //% if gate
@@ -209,30 +185,46 @@ KILN_DEVICE void pin_factor(Acc (&sums)[kSums]) {
 }
 
 //% end
-//% if gate && whole_column
-/// The instructions of one stage of factor `f`; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSums], const CodeLane& mine, u32 stage, u64 right,
-                                const Factors& factors, int f, int accumulate) {
-  Acc(&part)[kSums] = sums;
-//% end
-//% if gate && !whole_column
-/// The products of one stage of factor `f`, group by group, scaled and added.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSums], const CodeLane& mine, u32 stage, u64 right,
-                                const Factors& factors, int f) {
-  Acc part[kSums];
-//% end
-//% if !gate && whole_column
+//% if whole_column
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
-                                u64 right, const Factors& factors, int accumulate) {
-  Acc(&part)[kSubtiles][kSums] = sums;
-//% end
-//% if !gate && !whole_column
+//% else
 /// The products of one stage, group by group, scaled and added.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
-                                u64 right, const Factors& factors) {
-  Acc part[kSubtiles][kSums];
 //% end
+//% if gate
+/// Of factor `f`.
+//% end
+KILN_DEVICE void multiply_stage(
+    //% if gate
+    Acc (&sums)[kSums],
+    //% else
+    Acc (&sums)[kSubtiles][kSums],
+    //% end
+    const CodeLane& mine, u32 stage, u64 right,
+    //% if gate && whole_column
+    const Factors& factors, int f, int accumulate
+    //% end
+    //% if gate && !whole_column
+    const Factors& factors, int f
+    //% end
+    //% if !gate && whole_column
+    const Factors& factors, int accumulate
+    //% end
+    //% if !gate && !whole_column
+    const Factors& factors
+    //% end
+) {
+  //% if gate && whole_column
+  Acc(&part)[kSums] = sums;
+  //% end
+  //% if gate && !whole_column
+  Acc part[kSums];
+  //% end
+  //% if !gate && whole_column
+  Acc(&part)[kSubtiles][kSums] = sums;
+  //% end
+  //% if !gate && !whole_column
+  Acc part[kSubtiles][kSums];
+  //% end
   Codes codes[2];
   u32 words[kFlight][4];
   mine.fetch(codes[0], stage, 0);

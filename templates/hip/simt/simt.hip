@@ -71,11 +71,13 @@ struct Tile {
   static KILN_MEMBER int row_of(int slot) { return AlongRows ? slot / kTileK : slot % Rows; }
   static KILN_MEMBER int k_of(int slot) { return AlongRows ? slot % kTileK : slot / Rows; }
 
-  //% if scales && !integer
-  KILN_MEMBER void load(const T& from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
-  //% else
-  KILN_MEMBER void load(const T* from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
-  //% end
+  KILN_MEMBER void load(
+      //% if scales && !integer
+      const T& from,
+      //% else
+      const T* from,
+      //% end
+      i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const int slot = thread + i * kThreads;
       const i64 r = row + row_of(slot), d = k + k_of(slot);

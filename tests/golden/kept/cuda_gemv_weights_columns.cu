@@ -43,8 +43,9 @@ using Sums = Acc[kTilesM][kTilesN][4];
 using LeftSums = Acc[kTilesN][4];
 
 /// Adds the products of a chunk.
-KILN_DEVICE void multiply(Sums& sums, LeftSums& left_sums, const Codes& codes, const Left& left,
-                          const Factors& factors) {
+KILN_DEVICE void multiply(Sums& sums,
+                          LeftSums& left_sums,
+                          const Codes& codes, const Left& left, const Factors& factors) {
   const u32 ones[4] = {kOnes, kOnes, kOnes, kOnes};
   _Pragma("unroll") for (int r = 0; r < kReads; ++r)
     _Pragma("unroll") for (int w = 0; w < kWords; ++w)
@@ -62,7 +63,8 @@ KILN_DEVICE void multiply(Sums& sums, LeftSums& left_sums, const Codes& codes, c
 }
 
 /// What the codes' scales, and zero points between codes, make of sums.
-KILN_DEVICE void add_scaled(Sums& to, const Sums& sums, const LeftSums& left_sums,
+KILN_DEVICE void add_scaled(Sums& to, const Sums& sums,
+                            const LeftSums& left_sums,
                             const Factors& factors) {
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
@@ -102,7 +104,9 @@ KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, i
 }
 
 extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
+    kiln_gemm(
+        const __grid_constant__ KilnGpuArgs args
+    ) {
   __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
   const int lane = int(threadIdx.x) % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.

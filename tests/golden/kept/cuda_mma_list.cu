@@ -122,7 +122,8 @@ struct Groups {
     }
   }
   /// By the lanes of one warp, once those are there.
-  __device__ __forceinline__ void count_tiles(int lane) const {
+  __device__ __forceinline__ void count_tiles(
+      int lane) const {
     int before = 0;
     for (int first = 0; first < count; first += 32) {
       const int i = first + lane;

@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_4bd401e06959f42b.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_2f79fec09511de9c.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -583,7 +583,8 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   }
 }
 
-KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
+KILN_DEVICE TypeD finished(const Output& out, Acc sum,
+                           i64 row, i64 column) {
   Real x = product(Real(sum), out.alpha);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
@@ -618,7 +619,8 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
 }
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
-  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)),
+                              int(ceil_div(args.n, kBlockN)),
                               int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
 }
 

@@ -153,7 +153,8 @@ KILN_DEVICE void sum_products(Acc (&sums)[kThreadM][kThreadN], const KilnGpuArgs
   }
 }
 
-KILN_DEVICE TypeD finished(const Output& out, Acc sum, i64 row, i64 column) {
+KILN_DEVICE TypeD finished(const Output& out, Acc sum,
+                           i64 row, i64 column) {
   Real x = product(Real(sum), out.alpha);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
@@ -188,7 +189,8 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
 }
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args) {
-  return TileScheduler::start(int(ceil_div(args.m, kBlockM)), int(ceil_div(args.n, kBlockN)),
+  return TileScheduler::start(int(ceil_div(args.m, kBlockM)),
+                              int(ceil_div(args.n, kBlockN)),
                               int(ceil_div(args.k, kBlockK)), int(args.batch), 0);
 }
 

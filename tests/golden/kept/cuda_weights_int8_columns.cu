@@ -288,8 +288,9 @@ KILN_DEVICE void add_left(Acc (&sums)[4], const u32* left) {
 }
 
 /// Adds the products of a chunk.
-KILN_DEVICE void multiply_chunk(Sums& sums, LeftSums& left_sums, const Reader& reader,
-                                const Factors& factors) {
+KILN_DEVICE void multiply_chunk(Sums& sums,
+                                LeftSums& left_sums,
+                                const Reader& reader, const Factors& factors) {
   Numbers numbers;
   decode(numbers, reader, factors);
   _Pragma("unroll") for (int step = 0; step < kSteps; step += kWordSteps)
@@ -305,7 +306,9 @@ KILN_DEVICE void multiply_chunk(Sums& sums, LeftSums& left_sums, const Reader& r
 }
 
 /// What all of k has in common.
-KILN_DEVICE void scale_sums(Sums& sums, const LeftSums& left_sums, const Factors& factors) {
+KILN_DEVICE void scale_sums(Sums& sums,
+                            const LeftSums& left_sums,
+                            const Factors& factors) {
   _Pragma("unroll") for (int i = 0; i < kTilesM; ++i)
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {

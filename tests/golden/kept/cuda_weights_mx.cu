@@ -150,9 +150,7 @@ KILN_DEVICE u32 floats_of(u32 codes) {
 // of the word; of eight bits codes 2i and 2i + 1. Expects decode.h.
 
 /// Pair `i` of a word.
-KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) {
-  return floats_of(codes << 12 - i * 4);
-}
+KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) { return floats_of(codes << 12 - i * 4); }
 
 /// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
 /// four.

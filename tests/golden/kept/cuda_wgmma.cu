@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_cccd900b1681f328.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_3f0ea9f2e3f646a7.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -581,8 +581,8 @@ struct Turn {
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -614,8 +614,9 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 }
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnTensorMap* left, const KilnTensorMap* right
+) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
@@ -679,7 +680,9 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane) {
+                          u32 row_offset, int group,
+                          int lane
+) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
@@ -857,7 +860,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args
+              ,
+              const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
               ,
               const __grid_constant__ KilnTensorMap map_d

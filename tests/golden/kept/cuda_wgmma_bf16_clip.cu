@@ -62,7 +62,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 /// `rows` of them exist from `row` on; `last` is the map whose box ends with them.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, const KilnTensorMap* last, int rows,
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           const KilnTensorMap* last, int rows,
                            u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
@@ -109,8 +110,9 @@ KILN_DEVICE int rows_of(i64 rows, int tile) {
 }
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                          const Maps& maps) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnGpuArgs& args, const Maps& maps
+) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
@@ -165,7 +167,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args
+              ,
+              const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
               ,
               const __grid_constant__ KilnTensorMap map_last_left

@@ -84,7 +84,8 @@ KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work
       store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
 }
 
-KILN_DEVICE void finish_one(const Output& out, Acc sum, i64 row, i64 column) {
+KILN_DEVICE void finish_one(const Output& out, Acc sum,
+                            i64 row, i64 column) {
   if (row >= out.rows || column >= out.columns) return;
   TypeD* d = out.d + row * out.ldd + column;
   Real x = product(Real(sum), out.alpha);

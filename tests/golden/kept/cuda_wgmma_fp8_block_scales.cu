@@ -87,7 +87,9 @@ KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane) {
+                          u32 row_offset, int group,
+                          int lane
+) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);

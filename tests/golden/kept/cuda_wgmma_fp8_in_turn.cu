@@ -202,7 +202,9 @@ KILN_DEVICE void multiply_64(Acc (&part)[kSums], u64 left, u64 right) {
 
 /// Sums are promoted for 64 rows after the other, so that only theirs are there twice.
 KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
-                                  int count, u64 left0, u64 right0, u32 row_offset, int lane) {
+                                  int count, u64 left0, u64 right0, u32 row_offset,
+                                  int lane
+) {
   Acc part[kSums];
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] = 0;
@@ -225,7 +227,9 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
 
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane) {
+                          u32 row_offset, int group,
+                          int lane
+) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);

@@ -114,8 +114,9 @@ constexpr int kScales = kBlocks * kRowsOfLane;  // of a lane's rows
 constexpr int kFours = (kScales + 3) / 4;
 
 /// Four lanes have a row's columns: each finds the scale of one of its rows for all four.
-KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
-                                  i64 right, int thread) {
+KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums],
+                                  const Output& out, i64 left, i64 right,
+                                  int thread) {
   constexpr bool second = false;
   const int lane = thread & 31;
   const i64 first_right = right - lane % 4 * 2;

@@ -196,9 +196,11 @@ KILN_DEVICE void meet_other_tile(float (&largest)[kFours], const Work& work, u32
 }
 
 /// Four lanes have a row's columns: each finds the scale of one of its rows for all four.
-KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                                  const Output& out, i64 left, i64 right, u32 buffers, u32 tile,
-                                  int group, int thread) {
+KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums],
+                                  const Work& work,
+                                  const Output& out, i64 left, i64 right,
+                                  u32 buffers, u32 tile, int group,
+                                  int thread) {
   const bool second = work.right % 2 != 0;
   const int lane = thread & 31;
   const i64 first_right = right - lane % 4 * 2;
@@ -352,7 +354,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args
+              ,
+              const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
               ,
               const __grid_constant__ KilnTensorMap map_d

@@ -148,8 +148,8 @@ KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -204,8 +204,9 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 }
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnTensorMap* left, const KilnTensorMap* right
+) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;

@@ -83,8 +83,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -123,8 +123,9 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 }
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnTensorMap* left, const KilnTensorMap* right
+) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
@@ -229,7 +230,9 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane) {
+                          u32 row_offset, int group,
+                          int lane
+) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);
@@ -274,7 +277,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args
+              ,
+              const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
               ,
               const __grid_constant__ KilnTensorMap map_d

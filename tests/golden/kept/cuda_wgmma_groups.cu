@@ -131,7 +131,9 @@ struct Groups {
   /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
   /// of them `across` tiles.
   /// A group begins behind all groups before it, so each end becomes the largest one up to it.
-  __device__ __forceinline__ void count_tiles(int across, int lane) const {
+  __device__ __forceinline__ void count_tiles(
+      int across,
+      int lane) const {
     int before = 0;
     int last_end = 0;  // of the groups before these
     for (int first = 0; first < count; first += 32) {
@@ -252,8 +254,8 @@ struct TileScheduler {
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -292,8 +294,9 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 }
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnTensorMap* left, const KilnTensorMap* right
+) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;

@@ -141,8 +141,8 @@ struct TileScheduler {
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -174,8 +174,9 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 }
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnTensorMap* left,
-                          const KilnTensorMap* right) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnTensorMap* left, const KilnTensorMap* right
+) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
@@ -398,7 +399,9 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 
 /// The products of `count` stages.
 KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group, int lane, const Edges& edges) {
+                          u32 row_offset, int group,
+                          int lane, const Edges& edges
+) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
   const u64 left0 = descriptor(kLeftLayout, shared.ring + row_offset * 128);

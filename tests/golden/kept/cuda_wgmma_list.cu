@@ -163,7 +163,8 @@ struct Groups {
     }
   }
   /// By the lanes of one warp, once those are there.
-  __device__ __forceinline__ void count_tiles(int lane) const {
+  __device__ __forceinline__ void count_tiles(
+      int lane) const {
     int before = 0;
     for (int first = 0; first < count; first += 32) {
       const int i = first + lane;
@@ -271,8 +272,8 @@ struct TileScheduler {
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -325,7 +326,9 @@ struct ProductMaps {
 };
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnGpuArgs& args
+) {
   ProductMaps maps;
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -548,7 +551,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
 /// pitch; `shared` has room for a map. Where there is no k the map is one element of `operand`.
 template <typename T, bool AlongK>
 KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
-                          const void* operand, i64 rows, i64 k, i64 ld, int lane) {
+                          const void* operand, i64 rows, i64 k, i64 ld,
+                          int lane) {
   store_shared_word(shared + lane * 4, reinterpret_cast<const u32*>(&like)[lane]);
   __syncwarp();
   if (lane == 0) {

@@ -154,8 +154,8 @@ KILN_DEVICE KilnGpuArgs args_of_product(const KilnGpuArgs& args, int product) {
 
 /// Copies this block's share of one operand's rows and hands it to every block that needs it.
 template <bool AcrossK, int Rows, int Sharers>
-KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map, u32 barrier, int row, int k, int batch,
-                           u32 share, u16 mask, u64 hint) {
+KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
+                           u32 barrier, int row, int k, int batch, u32 share, u16 mask, u64 hint) {
   if constexpr (AcrossK) {
     // Boxes of 64 rows by a share of the stage's k, k being the slow direction.
     constexpr int kShare = kDepth / Sharers;
@@ -231,7 +231,9 @@ struct ProductMaps {
 };
 
 /// One thread fills the ring.
-KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args) {
+KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          const KilnGpuArgs& args
+) {
   ProductMaps maps;
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -544,7 +546,9 @@ KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& wo
 /// B's factors have `rows` lines each and lie `apart` elements apart, which is 0 for A.
 template <typename T, bool AlongK>
 KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& like,
-                          const void* operand, i64 rows, i64 k, i64 ld, i64 apart, int lane) {
+                          const void* operand, i64 rows, i64 k, i64 ld,
+                          i64 apart,
+                          int lane) {
   store_shared_word(shared + lane * 4, reinterpret_cast<const u32*>(&like)[lane]);
   __syncwarp();
   if (lane == 0) {

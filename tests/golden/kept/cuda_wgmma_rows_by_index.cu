@@ -131,7 +131,9 @@ struct Packing {
 
 /// Only the distance of lines changes. A thread for every 16 bytes: all of them are on their way at
 /// once.
-KILN_DEVICE void pack_lines(const Packing& p, const KilnGpuArgs& args) {
+KILN_DEVICE void pack_lines(
+    const Packing& p, const KilnGpuArgs& args
+) {
   const u32 units = u32(p.pitch / 16), lines = u32(p.lines);
   const u32 t = blockIdx.x * blockDim.x + threadIdx.x;
   const u32 any = t / units, unit = t - any * units;

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_86f6690a504a5cc5.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_d68f2b6908444448.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -796,9 +796,11 @@ constexpr int kChain = kGroupK / 16;  // of them that add up before their sums a
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+  return TileScheduler::start(
+      (int(args.n) + kLeftTile - 1) / kLeftTile,
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      (int(args.k) + kDepth - 1) / kDepth,
+      int(args.batch), rank);
 }
 
 /// One thread fills the ring.
@@ -839,8 +841,11 @@ struct TileScales {
 };
 
 /// The products of one stage, group by group, scaled and added.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
-                                u64 right, const Factors& factors) {
+KILN_DEVICE void multiply_stage(
+    Acc (&sums)[kSubtiles][kSums],
+    const CodeLane& mine, u32 stage, u64 right,
+    const Factors& factors
+) {
   Acc part[kSubtiles][kSums];
   Codes codes[2];
   u32 words[kFlight][4];
@@ -1019,7 +1024,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-    kiln_gemm(const __grid_constant__ KilnGpuArgs args, const __grid_constant__ KilnTensorMap map_left,
+    kiln_gemm(const __grid_constant__ KilnGpuArgs args
+              ,
+              const __grid_constant__ KilnTensorMap map_left,
               const __grid_constant__ KilnTensorMap map_right
               ,
               const __grid_constant__ KilnTensorMap map_d

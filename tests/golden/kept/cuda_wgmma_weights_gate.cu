@@ -74,9 +74,11 @@ constexpr int kColumns = kLeftTile / 2;        // of D in a tile
 constexpr int kFactorBytes = 64 * kCodePitch;  // of a stage's codes
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  return TileScheduler::start((int(args.n) + kColumns - 1) / kColumns,
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+  return TileScheduler::start(
+      (int(args.n) + kColumns - 1) / kColumns,
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      (int(args.k) + kDepth - 1) / kDepth,
+      int(args.batch), rank);
 }
 
 /// One thread fills the ring.
@@ -122,9 +124,13 @@ KILN_DEVICE void pin_factor(Acc (&sums)[kSums]) {
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[r]);
 }
 
-/// The products of one stage of factor `f`, group by group, scaled and added.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSums], const CodeLane& mine, u32 stage, u64 right,
-                                const Factors& factors, int f) {
+/// The products of one stage, group by group, scaled and added.
+/// Of factor `f`.
+KILN_DEVICE void multiply_stage(
+    Acc (&sums)[kSums],
+    const CodeLane& mine, u32 stage, u64 right,
+    const Factors& factors, int f
+) {
   Acc part[kSums];
   Codes codes[2];
   u32 words[kFlight][4];

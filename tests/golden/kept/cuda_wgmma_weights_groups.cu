@@ -80,9 +80,11 @@ constexpr int kChain = kGroupK / 16;  // of them that add up before their sums a
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+  return TileScheduler::start(
+      (int(args.n) + kLeftTile - 1) / kLeftTile,
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      (int(args.k) + kDepth - 1) / kDepth,
+      int(args.batch), rank);
 }
 
 /// Tiles across the columns of D.
@@ -130,8 +132,11 @@ struct TileScales {
 };
 
 /// The products of one stage, group by group, scaled and added.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
-                                u64 right, const Factors& factors) {
+KILN_DEVICE void multiply_stage(
+    Acc (&sums)[kSubtiles][kSums],
+    const CodeLane& mine, u32 stage, u64 right,
+    const Factors& factors
+) {
   Acc part[kSubtiles][kSums];
   Codes codes[2];
   u32 words[kFlight][4];

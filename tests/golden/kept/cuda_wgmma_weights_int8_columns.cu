@@ -150,9 +150,11 @@ constexpr int kChain = kSteps;  // of them that add up before their sums are rea
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDepth - 1) / kDepth, int(args.batch), rank);
+  return TileScheduler::start(
+      (int(args.n) + kLeftTile - 1) / kLeftTile,
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      (int(args.k) + kDepth - 1) / kDepth,
+      int(args.batch), rank);
 }
 
 /// One thread fills the ring.
@@ -193,8 +195,11 @@ struct TileScales {
 };
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const CodeLane& mine, u32 stage,
-                                u64 right, const Factors& factors, int accumulate) {
+KILN_DEVICE void multiply_stage(
+    Acc (&sums)[kSubtiles][kSums],
+    const CodeLane& mine, u32 stage, u64 right,
+    const Factors& factors, int accumulate
+) {
   Acc(&part)[kSubtiles][kSums] = sums;
   Codes codes[2];
   u32 words[kFlight][4];

@@ -218,9 +218,11 @@ constexpr int kChain = kSteps;            // instructions that add up before the
 constexpr int kFlight = kChain < 4 ? kChain : 4;  // on their way at once, each with its own words
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  return TileScheduler::start((int(args.n) + kLeftTile - 1) / kLeftTile,
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDecodeK - 1) / kDecodeK, int(args.batch), rank);
+  return TileScheduler::start(
+      (int(args.n) + kLeftTile - 1) / kLeftTile,
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      (int(args.k) + kDecodeK - 1) / kDecodeK,
+      int(args.batch), rank);
 }
 
 /// One thread fills the ring.

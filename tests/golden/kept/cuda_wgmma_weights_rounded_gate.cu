@@ -222,9 +222,11 @@ constexpr int kColumns = kLeftTile / 2;        // of D in a tile
 constexpr int kFactorBytes = 64 * kCodePitch;  // of a stage's codes
 
 KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
-  return TileScheduler::start((int(args.n) + kColumns - 1) / kColumns,
-                              (int(args.m) + kRightTile - 1) / kRightTile,
-                              (int(args.k) + kDecodeK - 1) / kDecodeK, int(args.batch), rank);
+  return TileScheduler::start(
+      (int(args.n) + kColumns - 1) / kColumns,
+      (int(args.m) + kRightTile - 1) / kRightTile,
+      (int(args.k) + kDecodeK - 1) / kDecodeK,
+      int(args.batch), rank);
 }
 
 /// One thread fills the ring.

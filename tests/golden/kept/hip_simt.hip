@@ -2,7 +2,7 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_90dd02bd3f787253.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_d3fbb3876855ac00.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -233,7 +233,9 @@ struct Tile {
   static KILN_MEMBER int row_of(int slot) { return AlongRows ? slot / kTileK : slot % Rows; }
   static KILN_MEMBER int k_of(int slot) { return AlongRows ? slot % kTileK : slot / Rows; }
 
-  KILN_MEMBER void load(const T* from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
+  KILN_MEMBER void load(
+      const T* from,
+      i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const int slot = thread + i * kThreads;
       const i64 r = row + row_of(slot), d = k + k_of(slot);

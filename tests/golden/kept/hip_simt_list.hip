@@ -97,7 +97,9 @@ struct Tile {
   static KILN_MEMBER int row_of(int slot) { return AlongRows ? slot / kTileK : slot % Rows; }
   static KILN_MEMBER int k_of(int slot) { return AlongRows ? slot % kTileK : slot / Rows; }
 
-  KILN_MEMBER void load(const T& from, i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
+  KILN_MEMBER void load(
+      const T& from,
+      i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const int slot = thread + i * kThreads;
       const i64 r = row + row_of(slot), d = k + k_of(slot);

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_92d48da443b321f9.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_f70a9154a7c333a9.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -577,15 +577,15 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
     const i64 i1 = smaller(i0 + mc, rows.end);
     for (i64 j = columns.begin; j < columns.end; j += kNr) {
       const int width = int(smaller(kNr, columns.end - j));
-        const i64 k0 = 0, k = args.k;
-        const Pass pass{true, true};
-        for (i64 i = i0; i < i1; i += kMr) {
-          AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
-          const int height = int(smaller(kMr, i1 - i));
-          auto any_tile = height == kMr ? tile<kMr, false> : tile<kMr, (kMr > 1)>;
-          any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
-                   height, width, own, pass);
-        }
+      const i64 k0 = 0, k = args.k;
+      const Pass pass{true, true};
+      for (i64 i = i0; i < i1; i += kMr) {
+        AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
+        const int height = int(smaller(kMr, i1 - i));
+        auto any_tile = height == kMr ? tile<kMr, false> : tile<kMr, (kMr > 1)>;
+        any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j, height,
+                 width, own, pass);
+      }
     }
   }
 }

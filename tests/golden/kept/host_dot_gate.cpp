@@ -114,15 +114,15 @@ static void multiply(const KilnArgs& args, AccVec* waiting, const Output& out, R
     const i64 i1 = smaller(i0 + mc, rows.end);
     for (i64 j = columns.begin; j < columns.end; j += kNr) {
       const int width = int(smaller(kNr, columns.end - j));
-        const i64 k0 = 0, k = args.k;
-        const Pass pass{true, true};
-        for (i64 i = i0; i < i1; i += kMr) {
-          AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
-          const int height = int(smaller(kMr, i1 - i));
-          auto any_tile = height == kMr ? tile<kMr, false> : tile<kMr, (kMr > 1)>;
-          any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j,
-                   height, width, own, pass);
-        }
+      const i64 k0 = 0, k = args.k;
+      const Pass pass{true, true};
+      for (i64 i = i0; i < i1; i += kMr) {
+        AccVec* own = waiting + (i - i0) / kMr * (kMr * kNr);
+        const int height = int(smaller(kMr, i1 - i));
+        auto any_tile = height == kMr ? tile<kMr, false> : tile<kMr, (kMr > 1)>;
+        any_tile(a + i * args.lda + k0, args.lda, b + j * args.ldb + k0, args.ldb, k, out, i, j, height,
+                 width, own, pass);
+      }
     }
   }
 }

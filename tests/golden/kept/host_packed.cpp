@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_541f2ba100f31afd.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_2294539c72f2a347.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -862,7 +862,9 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
 }
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
-static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+static void block(const KilnArgs& args, const Memory& memory,
+                  const Output& out,
+                  Range rows,
                   i64 last_row, Next& next,
                   Range columns, i64 k0, i64 k, Pass pass) {
   for (i64 i = rows.begin; i < rows.end; i += kMr)

@@ -310,7 +310,9 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 // Columns are those of D, under each of which are two of op(B).
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
-static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+static void block(const KilnArgs& args, const Memory& memory,
+                  const Output& out,
+                  Range rows,
                   Range columns, i64 k0, i64 k, Pass pass) {
   auto one = [&](i64 i, i64 j) __attribute__((always_inline)) {
     Operand in;

@@ -239,7 +239,9 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 // tile.h, memory.h.
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
-static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+static void block(const KilnArgs& args, const Memory& memory,
+                  const Output& out,
+                  Range rows,
                   Range columns, i64 k0, i64 k, Pass pass) {
   pack_across<kMr, kFlip>(memory.a, a_at(args, rows.begin, k0), args.lda, rows.end - rows.begin, k,
                           (k + kGroup - 1) / kGroup * kMr);

@@ -331,7 +331,9 @@ KILN_INLINE Memory thread_memory(const KilnArgs& args, int thread) {
 // Columns are those of D, under each of which are two of op(B).
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
-static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+static void block(const KilnArgs& args, const Memory& memory,
+                  const Output& out,
+                  Range rows,
                   Range columns, i64 k0, i64 k, Pass pass) {
   for (i64 i = rows.begin; i < rows.end; i += kMr)
     pack_along<kMr, kFlip>(memory.a + (i - rows.begin) * ((k + kGroup - 1) / kGroup),

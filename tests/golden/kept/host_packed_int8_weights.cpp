@@ -266,7 +266,9 @@ KILN_INLINE Ahead piece_ahead(const KilnArgs& args, Range columns, Range ks, i64
 }
 
 /// Multiplies one block of A (rows) with one block of B (columns) over k.
-static void block(const KilnArgs& args, const Memory& memory, const Output& out, Range rows,
+static void block(const KilnArgs& args, const Memory& memory,
+                  const Output& out,
+                  Range rows,
                   i64 last_row, Next& next,
                   Range columns, i64 k0, i64 k, Pass pass) {
   for (i64 i = rows.begin; i < rows.end; i += kMr)

@@ -1,0 +1,20 @@
+// What a consumer does with the sums of a tile or of its part. Included by kernel.cu in its loops over
+// tiles.
+#pragma once
+
+//% if summed
+keep_part(sums, work, scheduler.rank, args, region, thread);
+//% else
+//% if sharing != tiles
+if (!combine(sums, work, scheduler, args, shared.flags, group, region, thread)) continue;
+//% end
+//% if scale_d
+store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread, tile++);
+//% else
+//% if gate
+store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+//% else
+store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+//% end
+//% end
+//% end
