@@ -150,8 +150,7 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     fetch<kFetchB>(in.next->b);
     KILN_UNROLL
     for (int j = 0; j < N; ++j)
-      if (!kRagged && i < M)
-        __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+      if (!kRagged && i < M) __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
 #pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }
