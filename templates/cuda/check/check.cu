@@ -6,8 +6,23 @@
 
 /// The order of kiln's DType.
 enum TypeCode {
-  kFp32, kFp64, kFp16, kBf16, kS8, kU8, kS32, kE4m3, kE5m2, kTf32, kE4m3Fnuz, kE5m2Fnuz, kE2m3,
-  kE3m2, kE2m1, kS4, kU4
+  kFp32,
+  kFp64,
+  kFp16,
+  kBf16,
+  kS8,
+  kU8,
+  kS32,
+  kE4m3,
+  kE5m2,
+  kTf32,
+  kE4m3Fnuz,
+  kE5m2Fnuz,
+  kE2m3,
+  kE3m2,
+  kE2m1,
+  kS4,
+  kU4
 };
 
 KILN_DEVICE float brain_to_float(u16 bits) { return __int_as_float(int(u32(bits) << 16)); }
@@ -78,17 +93,28 @@ KILN_DEVICE double load(const void* base, int type, i64 at) {
   if (type >= kS4) return packed_integer(base, type, at);
   if (type >= kFirstPacked) return packed_float(base, type, at);
   switch (type) {
-    case kFp64: return ((const double*)base)[at];
-    case kFp16: return half_to_float(((const u16*)base)[at]);
-    case kBf16: return brain_to_float(((const u16*)base)[at]);
-    case kS8: return ((const i8*)base)[at];
-    case kU8: return ((const u8*)base)[at];
-    case kS32: return ((const i32*)base)[at];
-    case kE4m3: return small_float(((const u8*)base)[at], 3, 7, false);
-    case kE5m2: return small_float(((const u8*)base)[at], 2, 15, true);
-    case kE4m3Fnuz: return small_float_fnuz(((const u8*)base)[at], 3, 8);
-    case kE5m2Fnuz: return small_float_fnuz(((const u8*)base)[at], 2, 16);
-    default: return ((const float*)base)[at];
+    case kFp64:
+      return ((const double*)base)[at];
+    case kFp16:
+      return half_to_float(((const u16*)base)[at]);
+    case kBf16:
+      return brain_to_float(((const u16*)base)[at]);
+    case kS8:
+      return ((const i8*)base)[at];
+    case kU8:
+      return ((const u8*)base)[at];
+    case kS32:
+      return ((const i32*)base)[at];
+    case kE4m3:
+      return small_float(((const u8*)base)[at], 3, 7, false);
+    case kE5m2:
+      return small_float(((const u8*)base)[at], 2, 15, true);
+    case kE4m3Fnuz:
+      return small_float_fnuz(((const u8*)base)[at], 3, 8);
+    case kE5m2Fnuz:
+      return small_float_fnuz(((const u8*)base)[at], 2, 16);
+    default:
+      return ((const float*)base)[at];
   }
 }
 
@@ -98,17 +124,39 @@ KILN_DEVICE double clamped(double x, double low, double high) {
 
 KILN_DEVICE void store(void* base, int type, i64 at, double x) {
   switch (type) {
-    case kFp32: ((float*)base)[at] = float(x); return;
-    case kFp64: ((double*)base)[at] = x; return;
-    case kFp16: ((u16*)base)[at] = float_to_half(float(x)); return;
-    case kBf16: ((u16*)base)[at] = float_to_brain(float(x)); return;
-    case kS8: ((i8*)base)[at] = i8(clamped(x, -128, 127)); return;
-    case kU8: ((u8*)base)[at] = u8(clamped(x, 0, 255)); return;
-    case kS32: ((i32*)base)[at] = i32(clamped(x, -2147483648.0, 2147483647.0)); return;
-    case kE4m3: ((u8*)base)[at] = to_small_float(float(x), 3, 7); return;
-    case kE5m2: ((u8*)base)[at] = to_small_float(float(x), 2, 15); return;
-    case kE4m3Fnuz: ((u8*)base)[at] = to_small_float_fnuz(float(x), 3, 8); return;
-    case kE5m2Fnuz: ((u8*)base)[at] = to_small_float_fnuz(float(x), 2, 16); return;
+    case kFp32:
+      ((float*)base)[at] = float(x);
+      return;
+    case kFp64:
+      ((double*)base)[at] = x;
+      return;
+    case kFp16:
+      ((u16*)base)[at] = float_to_half(float(x));
+      return;
+    case kBf16:
+      ((u16*)base)[at] = float_to_brain(float(x));
+      return;
+    case kS8:
+      ((i8*)base)[at] = i8(clamped(x, -128, 127));
+      return;
+    case kU8:
+      ((u8*)base)[at] = u8(clamped(x, 0, 255));
+      return;
+    case kS32:
+      ((i32*)base)[at] = i32(clamped(x, -2147483648.0, 2147483647.0));
+      return;
+    case kE4m3:
+      ((u8*)base)[at] = to_small_float(float(x), 3, 7);
+      return;
+    case kE5m2:
+      ((u8*)base)[at] = to_small_float(float(x), 2, 15);
+      return;
+    case kE4m3Fnuz:
+      ((u8*)base)[at] = to_small_float_fnuz(float(x), 3, 8);
+      return;
+    case kE5m2Fnuz:
+      ((u8*)base)[at] = to_small_float_fnuz(float(x), 2, 16);
+      return;
     case kTf32: {
       const u32 bits = u32(__float_as_int(float(x)));
       const u32 rounded = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
@@ -121,17 +169,24 @@ KILN_DEVICE void store(void* base, int type, i64 at, double x) {
 /// What a store of `x` leaves, read back.
 KILN_DEVICE double rounded(int type, double x) {
   switch (type) {
-    case kFp32: return float(x);
-    case kFp16: return half_to_float(float_to_half(float(x)));
-    case kBf16: return brain_to_float(float_to_brain(float(x)));
-    case kS8: return clamped(x, -128, 127);
-    case kU8: return clamped(x, 0, 255);
-    case kS32: return clamped(x, -2147483648.0, 2147483647.0);
+    case kFp32:
+      return float(x);
+    case kFp16:
+      return half_to_float(float_to_half(float(x)));
+    case kBf16:
+      return brain_to_float(float_to_brain(float(x)));
+    case kS8:
+      return clamped(x, -128, 127);
+    case kU8:
+      return clamped(x, 0, 255);
+    case kS32:
+      return clamped(x, -2147483648.0, 2147483647.0);
     case kE4m3: {
       const float near = float(x < -448 ? -448 : x > 448 ? 448 : x);
       return small_float(to_small_float(near, 3, 7), 3, 7, false);
     }
-    default: return x;
+    default:
+      return x;
   }
 }
 
@@ -144,11 +199,16 @@ KILN_DEVICE u64 mixed(u64 x) {
 KILN_DEVICE double uniform_value(int type, u64 bits) {
   const double unit = double(i32(bits >> 32)) * 0x1p-31;
   switch (type) {
-    case kFp64: return double(i64(bits)) * 0x1p-63;
-    case kS8: return double(i8(bits >> 56));
-    case kU8: return double(u8(bits >> 56));
-    case kS32: return rint(unit * 1000);
-    default: return unit;
+    case kFp64:
+      return double(i64(bits)) * 0x1p-63;
+    case kS8:
+      return double(i8(bits >> 56));
+    case kU8:
+      return double(u8(bits >> 56));
+    case kS32:
+      return rint(unit * 1000);
+    default:
+      return unit;
   }
 }
 
@@ -181,15 +241,15 @@ extern "C" __global__ void check_fill(void* base, int type, i64 length, i64 line
   }
 }
 
-/// The batch that holds a place, if any does. Batches lie behind one another or, where they are closer
-/// together than their lines reach, beside one another within the same lines.
+/// The batch that holds a place, if any does. Batches lie behind one another or, where they are
+/// closer together than their lines reach, beside one another within the same lines.
 KILN_DEVICE i64 batch_at(i64 at, i64 length, i64 lines, i64 pitch, i64 batch, i64 stride) {
   if (batch == 1) return 0;
   return stride >= (lines - 1) * pitch + length ? at / stride : at % pitch / stride;
 }
 
-/// A code of four bits: any; of [-limit, limit] without the negative ones of an unsigned type; or of
-/// e2m1, with `limit` the whole numbers, or `lowest`: zeros and denormals alone.
+/// A code of four bits: any; of [-limit, limit] without the negative ones of an unsigned type; or
+/// of e2m1, with `limit` the whole numbers, or `lowest`: zeros and denormals alone.
 KILN_DEVICE int nibble(int type, u64 bits, int limit, bool lowest) {
   if (type == kE2m1) {
     const int code = int(bits & (lowest ? 9 : 15));
@@ -252,8 +312,8 @@ extern "C" __global__ void check_gather(u8* to, const u8* from, const int* index
 }
 
 /// check_forget() of lines that a list names.
-extern "C" __global__ void check_forget_listed(u8* base, u64 pattern, i64 first, i64 line, i64 lines,
-                                               i64 pitch, const int* index, i64 of) {
+extern "C" __global__ void check_forget_listed(u8* base, u64 pattern, i64 first, i64 line,
+                                               i64 lines, i64 pitch, const int* index, i64 of) {
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < line * lines;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 at = first + listed(index, i / line, of) * pitch + i % line;
@@ -301,14 +361,14 @@ struct Types {
   int a, b, d, bias;
   int a_k_major, b_k_major;
   ScalePlaces a_scales, b_scales;
-  int mx;                                  // scales are bytes of e8m0
-  int scale, zero;                         // types of other scales and of zero points; -1: without
-  int d_scale;       // 0: D has no scales; 1: one that is given; 2: some that follow from it
-  i64 d_along;       // columns that share one
-  float d_largest;   // number of D's type
-  int zero_a;        // zero points of A: 0: none; 1: one a row; 2: one
-  i64 first_k;       // of the k that scales' blocks divide, the product's own begins here
-  int integers;        // are summed, exactly, before their scales are applied
+  int mx;           // scales are bytes of e8m0
+  int scale, zero;  // types of other scales and of zero points; -1: without
+  int d_scale;      // 0: D has no scales; 1: one that is given; 2: some that follow from it
+  i64 d_along;      // columns that share one
+  float d_largest;  // number of D's type
+  int zero_a;       // zero points of A: 0: none; 1: one a row; 2: one
+  i64 first_k;      // of the k that scales' blocks divide, the product's own begins here
+  int integers;     // are summed, exactly, before their scales are applied
 };
 
 /// The scale, or zero point, of element `p` of a line: which of all, as kiln's Scale says.
@@ -336,8 +396,7 @@ KILN_DEVICE double b_at(const KilnGpuArgs& g, const Types& t, i64 batch, i64 p, 
   if (j >= g.n || p >= g.k) return 0;
   const i64 at = batch * g.stride_b + (t.b_k_major ? j * g.ldb + p : p * g.ldb + j);
   double value = load(g.b, t.b, at);
-  if (t.zero >= 0)
-    value -= load(g.zero_b, t.zero, scale_place(t.b_scales, batch, j, p));
+  if (t.zero >= 0) value -= load(g.zero_b, t.zero, scale_place(t.b_scales, batch, j, p));
   return t.integers ? value : value * scale_at(g.scale_b, t.b_scales, t, batch, j, p);
 }
 
@@ -378,8 +437,10 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
   for (i64 p0 = 0; p0 < g.k; p0 += kDepth) {
     for (int e = thread; e < kTile * kDepth; e += 256) {
       // Neighbouring threads read along memory, whichever way the operand lies.
-      const int ap = t.a_k_major ? e % kDepth : e / kTile, ai = t.a_k_major ? e / kDepth : e % kTile;
-      const int bp = t.b_k_major ? e % kDepth : e / kTile, bj = t.b_k_major ? e / kDepth : e % kTile;
+      const int ap = t.a_k_major ? e % kDepth : e / kTile,
+                ai = t.a_k_major ? e / kDepth : e % kTile;
+      const int bp = t.b_k_major ? e % kDepth : e / kTile,
+                bj = t.b_k_major ? e / kDepth : e % kTile;
       const double a = a_at(g, t, batch, first_i + ai, p0 + ap);
       const double b = b_at(g, t, batch, p0 + bp, first_j + bj);
       a_tile[ap][ai] = a, a_size[ap][ai] = fabsf(float(a));

@@ -2,8 +2,8 @@
 // products in higher precision. Expects check.cu.
 #pragma once
 
-/// What the comparison allows, worked out on the host: see tuner/verify/reference.cpp, whose rules these
-/// are.
+/// What the comparison allows, worked out on the host: see tuner/verify/reference.cpp, whose rules
+/// these are.
 struct Allowance {
   double per_sum, per_step, per_residual;  // shares of magnitudes
   double unit, steepest, factor;           // of a smooth activation
@@ -17,12 +17,18 @@ constexpr int kSigmoid = 5;
 
 KILN_DEVICE double activated(int f, double x) {
   switch (f) {
-    case 1: return x < 0 ? 0 : x;
-    case 2: return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case 3: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
-    case 4: return x / (1 + exp(-x));
-    case kSigmoid: return 1 / (1 + exp(-x));
-    default: return x;
+    case 1:
+      return x < 0 ? 0 : x;
+    case 2:
+      return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case 3:
+      return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case 4:
+      return x / (1 + exp(-x));
+    case kSigmoid:
+      return 1 / (1 + exp(-x));
+    default:
+      return x;
   }
 }
 
@@ -40,8 +46,8 @@ KILN_DEVICE void apply(int f, const Allowance& allow, double& value, double& err
 
 /// alpha times a sum, plus beta times C (which no gated problem has), plus the bias of its column.
 KILN_DEVICE void affine(const KilnGpuArgs& g, const Types& t, const Allowance& allow, double sum,
-                        float magnitude, const void* c, i64 c_at, i64 row, i64 column, double& value,
-                        double& error) {
+                        float magnitude, const void* c, i64 c_at, i64 row, i64 column,
+                        double& value, double& error) {
   value = g.alpha * sum;
   error = allow.per_sum * double(magnitude) + allow.per_step * fabs(value);
   if (g.beta != 0) add_term(g.beta * load(c, t.d, c_at), allow.per_step, value, error);
@@ -109,9 +115,9 @@ extern "C" __global__ void check_judge(const __grid_constant__ KilnGpuArgs g,
       value = float(value) * inverse;
     }
     const double got = load(g.d, t.d, batch * g.stride_d + row * g.ldd + column);
-    const bool right = value != value ? (t.d == kS8 ? got == 0 : got != got)
-                                      : got == value || (got >= rounded(t.d, low) &&
-                                                         got <= rounded(t.d, high));
+    const bool right =
+        value != value ? (t.d == kS8 ? got == 0 : got != got)
+                       : got == value || (got >= rounded(t.d, low) && got <= rounded(t.d, high));
     if (right) continue;
     atomicAdd(&out[0], 1ull);
     atomicMin(&out[1], u64(i));
@@ -140,8 +146,8 @@ extern "C" __global__ void check_add_rows(const __grid_constant__ KilnGpuArgs g,
     }
 }
 
-/// Compares a D whose rows are such sums, and beta times what C held before. out[0] counts the wrong
-/// elements, out[1] becomes the least index of one, as row*n + column.
+/// Compares a D whose rows are such sums, and beta times what C held before. out[0] counts the
+/// wrong elements, out[1] becomes the least index of one, as row*n + column.
 extern "C" __global__ void check_judge_added(const __grid_constant__ KilnGpuArgs g,
                                              const __grid_constant__ Types t,
                                              const __grid_constant__ Allowance allow, i64 rows_of_d,

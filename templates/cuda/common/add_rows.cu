@@ -1,11 +1,11 @@
 //% if indexed == added || indexed == weighted
-// Adds rows of the product, which is in the workspace, to rows of D. Lists of which rows those are lie
-// before the product. Expects abi.h, types.h, epilogue.h, and from the parameters TypeSum, the type of
-// D, which rows of the product do not have.
+// Adds rows of the product, which is in the workspace, to rows of D. Lists of which rows those are
+// lie before the product. Expects abi.h, types.h, epilogue.h, and from the parameters TypeSum, the
+// type of D, which rows of the product do not have.
 #pragma once
 
-/// Of each row of D the first row of the product that is added to it, of each row of the product the
-/// next one; negative: none.
+/// Of each row of D the first row of the product that is added to it, of each row of the product
+/// the next one; negative: none.
 struct RowLists {
   int *first, *next;
 };

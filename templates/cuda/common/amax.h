@@ -1,7 +1,7 @@
 //% if amax
 // The largest magnitude of D. Each lane keeps that of the elements it finished, as the bits of a
-// float without its sign: they are ordered as magnitudes are, those of NaN above all. A maximum has no
-// order, so that the same call gives the same bits. Expects convert.h.
+// float without its sign: they are ordered as magnitudes are, those of NaN above all. A maximum has
+// no order, so that the same call gives the same bits. Expects convert.h.
 #pragma once
 
 KILN_DEVICE u32 larger_magnitude(u32 largest, Real x) {

@@ -39,8 +39,8 @@ KILN_DEVICE Real activate(Real x) { return quotient(Real(1), Real(1) + Real(exp(
 //% end
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -224,8 +224,8 @@ KILN_DEVICE i32 finished_whole(const Output& out, i32 sum, i64 row, i64 column) 
 //% end
 
 //% if zero_a
-/// What the zero point of a row adds to a sum, which is taken away from it: both as unsigned numbers,
-/// which may wrap on the way to what fits.
+/// What the zero point of a row adds to a sum, which is taken away from it: both as unsigned
+/// numbers, which may wrap on the way to what fits.
 KILN_DEVICE u32 added_by_zero(const Output& out, i64 row, i64 column) {
   //% if zero_a == tensor
   return *out.zero_a * out.column_sums_b[column];
@@ -253,7 +253,8 @@ KILN_DEVICE i64 second_factor(const Output& out, i64 column) {
 }
 
 //% if zero_a
-/// Takes away from the sums of both products what A's zero point added; those outside D read nothing.
+/// Takes away from the sums of both products what A's zero point added; those outside D read
+/// nothing.
 KILN_DEVICE void subtract_zeros(const Output& out, Acc& first, Acc& second, i64 row, i64 column) {
   if (row >= out.rows || column >= out.columns) return;
   first = Acc(u32(first) - added_by_zero(out, row, first_factor(out, column)));
@@ -300,7 +301,8 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
 
 //% if line_scale_a || line_scale_b
 /// An element of D, but for the residual, from the sums of both products; one outside D reads
-/// nothing. (Without the branch the compiler reads the scales of many elements at once, and spills.)
+/// nothing. (Without the branch the compiler reads the scales of many elements at once, and
+/// spills.)
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
   if (row >= out.rows || column >= out.columns) return Real(0);
   return product(activate(factor(out, first, row, first_factor(out, column))),

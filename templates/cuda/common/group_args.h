@@ -156,7 +156,8 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   own.scale_d = static_cast<float*>(args.scale_d) - group;
   //% end
   //% if scale_d && scale_d != tensor && !masked
-  own.scale_d = static_cast<float*>(args.scale_d) + (first_row - group * rows) * scales_of_row(args.n);
+  own.scale_d =
+      static_cast<float*>(args.scale_d) + (first_row - group * rows) * scales_of_row(args.n);
   //% end
   //% if scale_d && scale_d != tensor && masked
   own.scale_d = static_cast<float*>(args.scale_d) + group * (args.m - rows) * scales_of_row(args.n);

@@ -32,8 +32,8 @@ struct Groups {
     for (int i = thread; i < count; i += threads)
       store_shared_word(ends + i * 4, u32(max(0, min(int(args.k), list[i]))));
     __syncthreads();
-    // The first warp. Through a shuffle: the assembler serialises wgmma behind branches on which the
-    // lanes of a warp may not agree.
+    // The first warp. Through a shuffle: the assembler serialises wgmma behind branches on which
+    // the lanes of a warp may not agree.
     if (__shfl_sync(0xffffffff, thread / 32, 0) != 0) return;
     int before = 0;
     for (int first = 0; first < count; first += 32) {
@@ -110,8 +110,8 @@ struct Groups {
     for (int i = thread; i < count; i += threads)
       store_shared_word(ends + i * 4, u32(max(0, min(int(args.m), list[i]))));
   }
-  /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
-  /// of them `across` tiles.
+  /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows,
+  /// each of them `across` tiles.
   //% if !masked
   /// A group begins behind all groups before it, so each end becomes the largest one up to it.
   //% end

@@ -1,6 +1,7 @@
 //% if hopper
 // The instructions of Hopper that kernels are built on, one small named wrapper each: barriers in
-// shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared memory.
+// shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared
+// memory.
 #pragma once
 
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
@@ -69,9 +70,10 @@ KILN_DEVICE void tma_load_multicast_3d(u32 to, const KilnTensorMap* map, u32 bar
       : "memory");
 }
 KILN_DEVICE void tma_store_3d(const KilnTensorMap* map, u32 from, int x, int y, int z) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
-               "r"(from), "r"(x), "r"(y), "r"(z)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(z)
+      : "memory");
 }
 KILN_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /// Until at most `Pending` stores still read shared memory.

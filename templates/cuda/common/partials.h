@@ -1,9 +1,9 @@
 //% if sharing != tiles
 // Partial accumulators of tiles whose k is divided: where in the workspace each part's are.
 //% if !summed
-// The block that stores its part last reduces them all in the order of k, so that the same call gives
-// the same bits. The workspace holds a counter a tile (zero between calls: that block resets it), then
-// the slots.
+// The block that stores its part last reduces them all in the order of k, so that the same call
+// gives the same bits. The workspace holds a counter a tile (zero between calls: that block resets
+// it), then the slots.
 //% end
 // Expects tile_scheduler.h.
 #pragma once

@@ -33,9 +33,9 @@ KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& li
   tensor_map_release(to, shared);
 }
 
-/// Writes entries to their places in the workspace, where the kernel of the products reads them, and
-/// behind all entries the maps of their operands. `map_left` and `map_right` are those of operands
-/// without address and sizes. A warp makes one map.
+/// Writes entries to their places in the workspace, where the kernel of the products reads them,
+/// and behind all entries the maps of their operands. `map_left` and `map_right` are those of
+/// operands without address and sizes. A warp makes one map.
 extern "C" __global__ void __launch_bounds__(128)
     kiln_take_list(const __grid_constant__ KilnGpuArgs args,
                    const __grid_constant__ KilnTensorMap map_left,
@@ -65,10 +65,10 @@ extern "C" __global__ void __launch_bounds__(128)
     //% if gate_order == stacked
     make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, entry.ldb,
                               entry.n * entry.ldb, lane);
-    //% else
-    make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, 2 * entry.ldb,
-                              entry.ldb, lane);
-    //% end
+  //% else
+  make_map<TypeB, kAlongKB>(map, shared, like, entry.b, entry.n, entry.k, 2 * entry.ldb, entry.ldb,
+                            lane);
+  //% end
   //% else
   if ((number % 2 == 0) != kSwap)
     make_map<TypeA, kAlongKA>(map, shared, like, entry.a, entry.m, entry.k, entry.lda, lane);

@@ -20,9 +20,9 @@
 #pragma once
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
   //% if row_groups
   int first_row, rows;  // of the group
   //% end
@@ -30,9 +30,9 @@ struct Work {
   int first_k, k;  // of the group
   //% end
   //% if sharing != tiles
-  int part, parts;    // which of how many parts of the tile's k
-  int tile;           // number of the cluster's tile
-  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
+  int part, parts;  // which of how many parts of the tile's k
+  int tile;         // number of the cluster's tile
+  u32 first_slot;   // of the workspace, for the accumulators of the tile's first part
   //% end
 };
 
@@ -42,7 +42,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   //% if groups
   Groups groups;
   //% end
@@ -197,8 +197,7 @@ struct TileScheduler {
     // Stages lie where all of k has them, so that each is a block of scales. An empty group
     // multiplies one stage of zeros, so that its D is written.
     work.begin = work.first_k / kGroupDepth;
-    work.count =
-        max(1, (work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin);
+    work.count = max(1, (work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin);
     //% else
     // An empty group multiplies one stage of zeros, so that its D is written.
     work.count = max(1, (work.k + kGroupDepth - 1) / kGroupDepth);

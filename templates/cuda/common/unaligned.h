@@ -31,16 +31,15 @@ KILN_DEVICE uint4 fetch_bytes(const unsigned char* at, const unsigned char* begi
   const i64 first = begin - at, last = end - at - 1;
   u32 bytes[16], words[4] = {};
   _Pragma("unroll") for (int i = 0; i < 16; ++i) bytes[i] = at[max(first, min(i64(i), last))];
-  _Pragma("unroll") for (int i = 0; i < 16; ++i) words[i / 4] |=
-      (i >= first && i <= last ? bytes[i] : 0) << i % 4 * 8;
+  _Pragma("unroll") for (int i = 0; i < 16; ++i)
+    words[i / 4] |= (i >= first && i <= last ? bytes[i] : 0) << i % 4 * 8;
   return uint4{words[0], words[1], words[2], words[3]};
 }
 
-/// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of them
-/// in registers.
+/// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of
+/// them in registers.
 KILN_DEVICE uint4 shifted(const Fetched& f) {
-  const u32 all[8] = {f.low.x,  f.low.y,  f.low.z,  f.low.w,
-                      f.high.x, f.high.y, f.high.z, f.high.w};
+  const u32 all[8] = {f.low.x, f.low.y, f.low.z, f.low.w, f.high.x, f.high.y, f.high.z, f.high.w};
   const bool one = (f.shift & 4) != 0, two = (f.shift & 8) != 0;
   u32 from[5];
   _Pragma("unroll") for (int i = 0; i < 5; ++i) {

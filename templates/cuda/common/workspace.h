@@ -2,8 +2,8 @@
 // partial accumulators. Worked out from the call, so that the same code serves every size.
 #pragma once
 
-/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the
-/// matrix instruction can turn; others are turned to run along k.
+/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which
+/// the matrix instruction can turn; others are turned to run along k.
 template <typename T, bool AlongK>
 struct PackedShape {
   static constexpr bool kTurned = !AlongK && sizeof(T) != 2;

@@ -1,6 +1,6 @@
-// A thin operand (kThin rows at most) times a wide one whose rows run along k: each warp takes kRows
-// wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
-// content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
+// A thin operand (kThin rows at most) times a wide one whose rows run along k: each warp takes
+// kRows wide rows, its lanes walk along k together, and their sums meet at the end. Bound by
+// memory, and content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
 
 //% if !by_words
 extern "C" __global__ void __launch_bounds__(kWarps * 32)
@@ -12,8 +12,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   const void* thin_bytes = kSwap ? args.b : args.a;
   const void* wide_bytes = kSwap ? args.a : args.b;
   const i64 thin_ld = kSwap ? args.ldb : args.lda, wide_ld = kSwap ? args.lda : args.ldb;
-  const auto* thin = static_cast<const TypeThin*>(thin_bytes) +
-                     batch * (kSwap ? args.stride_b : args.stride_a);
+  const auto* thin =
+      static_cast<const TypeThin*>(thin_bytes) + batch * (kSwap ? args.stride_b : args.stride_a);
   const auto* wide = static_cast<const TypeWide*>(wide_bytes) +
                      batch * (kSwap ? args.stride_a : args.stride_b) + row0 * wide_ld;
   const int rows = thin_rows(args);
@@ -22,7 +22,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     const i64 left = args.k - k;
     Acc right[kRows][kWidth];
     _Pragma("unroll") for (int r = 0; r < kRows; ++r)
-      load_some<TypeWide, true>(right[r], wide + r * wide_ld + k, 1, row0 + r < wide_rows ? left : 0);
+      load_some<TypeWide, true>(right[r], wide + r * wide_ld + k, 1,
+                                row0 + r < wide_rows ? left : 0);
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
       Acc here[kWidth];
       load_some<TypeThin, kThinAlongK>(

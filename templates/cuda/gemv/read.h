@@ -37,12 +37,13 @@ KILN_DEVICE void load_some(Acc (&to)[kWidth], const T* at, i64 ld, i64 left) {
       return;
     }
   }
-  _Pragma("unroll") for (int e = 0; e < kWidth; ++e) to[e] =
-      e < left ? widened(at[AlongK ? e : e * ld]) : Acc(0);
+  _Pragma("unroll") for (int e = 0; e < kWidth; ++e)
+    to[e] = e < left ? widened(at[AlongK ? e : e * ld]) : Acc(0);
 }
 
 KILN_DEVICE Acc sum_of_warp(Acc x) {
-  _Pragma("unroll") for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffff, x, step);
+  _Pragma("unroll") for (int step = 16; step > 0; step /= 2)
+    x += __shfl_xor_sync(0xffffffff, x, step);
   return x;
 }
 

@@ -61,8 +61,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     __syncthreads();
     for (int i = int(threadIdx.x); i < kTileColumns; i += kWarps * 32) {
       Acc sum = Acc(0);
-      _Pragma("unroll") for (int w = 0; w < kWarps; ++w) sum +=
-          parts[w][place_of_column(i + wide.offset_of(first + w))];
+      _Pragma("unroll") for (int w = 0; w < kWarps; ++w)
+        sum += parts[w][place_of_column(i + wide.offset_of(first + w))];
       //% if splits
       store_past_l1(partial + (i64(split) * kThin + t) * kTileColumns + i, sum);
       //% else
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     //% if splits
     Acc part[kSplits];
     _Pragma("unroll") for (int s = 0; s < kSplits; ++s)
-        load_past_l1(part[s], partial + i64(s) * (kThin * kTileColumns) + i);
+      load_past_l1(part[s], partial + i64(s) * (kThin * kTileColumns) + i);
     Acc sum = part[0];
     _Pragma("unroll") for (int s = 1; s < kSplits; ++s) sum += part[s];
     //% else

@@ -4,11 +4,11 @@
 // its columns. Expects wide.h, mma.h.
 #pragma once
 
-constexpr int kInstructionRows = 8;     // thin rows of an instruction
+constexpr int kInstructionRows = 8;           // thin rows of an instruction
 constexpr int kColumns = 8 * kEach * kWords;  // that a warp reads of a line
 /// Columns of D of a block; a word less than it reads, where lines begin within a word.
 constexpr int kTileColumns = kAligned ? kColumns : kColumns - kEach;
-constexpr int kLines = 16;              // of a warp and an instruction
+constexpr int kLines = 16;                       // of a warp and an instruction
 constexpr int kTurn = kWarps * kLines * kAhead;  // that a block multiplies between two fetches
 constexpr int kThinTiles = (kThin + kInstructionRows - 1) / kInstructionRows;
 static_assert(kEach == 8, "elements of 16 bits");
@@ -63,7 +63,7 @@ struct Sums {
         const i64 line = k + warp + i64(a * kLines + in_quad * 4 + j) * kWarps;
         const unsigned char* at = wide.at(line, 0) + word;
         _Pragma("unroll") for (int v = 0; v < kWords; ++v)
-            held[a][v][j] = wide.word(at + v * 128, line < last);
+          held[a][v][j] = wide.word(at + v * 128, line < last);
       }
   }
   __device__ __forceinline__ void mend(const Wide& wide, const Ends& ends, i64 k, i64 last) {
@@ -110,8 +110,7 @@ struct Sums {
     _Pragma("unroll") for (int v = 0; v < kWords; ++v)
       _Pragma("unroll") for (int i = 0; i < kEach / 2; ++i)
         _Pragma("unroll") for (int e = 0; e < 2; ++e)
-            part[(v * 8 + lane / 4) * 9 + i * 2 + e] =
-                of[t / kInstructionRows][v][i][e * 2 + t % 2];
+          part[(v * 8 + lane / 4) * 9 + i * 2 + e] = of[t / kInstructionRows][v][i][e * 2 + t % 2];
   }
 };
 //% end

@@ -1,9 +1,9 @@
-// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go from
-// memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps share
-// k in chunks, one after the other in turn, and each has kAhead chunks on their way. The weights are
-// the left operand of the matrix instruction; any order of k will do as long as both operands agree,
-// so that the bytes that a lane reads serve as they lie. A is read through L1, which all warps of an
-// SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
+// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go
+// from memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps
+// share k in chunks, one after the other in turn, and each has kAhead chunks on their way. The
+// weights are the left operand of the matrix instruction; any order of k will do as long as both
+// operands agree, so that the bytes that a lane reads serve as they lie. A is read through L1,
+// which all warps of an SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
 
 /// Sums of 16 columns and 8 rows each.
 using Sums = Acc[kTilesM][kTilesN][4];
@@ -26,8 +26,9 @@ KILN_DEVICE void multiply(Sums& sums,
       _Pragma("unroll") for (int s = 0; s < kWordSteps; ++s) {
         _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
           u32 numbers[4];
-          _Pragma("unroll") for (int e = 0; e < 4; ++e) numbers[e] =
-              pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2, factors.offset[i * 2 + e % 2][0]);
+          _Pragma("unroll") for (int e = 0; e < 4; ++e)
+            numbers[e] = pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2,
+                                 factors.offset[i * 2 + e % 2][0]);
           _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
             mma_sync(sums[i][j], numbers, left[r][j][w] + s * 2);
         }
@@ -114,14 +115,13 @@ KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, i
   //% end
 }
 
-extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
-    kiln_gemm(
-        //% if groups
-        const __grid_constant__ KilnGpuArgs all
-        //% else
-        const __grid_constant__ KilnGpuArgs args
-        //% end
-    ) {
+extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks) kiln_gemm(
+    //% if groups
+    const __grid_constant__ KilnGpuArgs all
+    //% else
+    const __grid_constant__ KilnGpuArgs args
+    //% end
+) {
   __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
   const int lane = int(threadIdx.x) % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
@@ -157,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
   //% end
   //% else
   //% if gate
-  const u32 down = u32(args.m + kTileM - 1) / kTileM, across = u32(args.n + kColumns - 1) / kColumns;
+  const u32 down = u32(args.m + kTileM - 1) / kTileM,
+            across = u32(args.n + kColumns - 1) / kColumns;
   //% else
   const u32 down = u32(args.m + kTileM - 1) / kTileM, across = u32(args.n + kTileN - 1) / kTileN;
   //% end

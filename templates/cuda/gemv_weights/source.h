@@ -2,11 +2,11 @@
 // matrix instruction takes them. Expects scaling.h, pairs.h, read_ptx.h.
 #pragma once
 
-constexpr int kWords = kRead / 4;                        // of a read of codes
-constexpr int kWordSteps = kPairs / 2;                   // of the matrix instruction, of a word
+constexpr int kWords = kRead / 4;       // of a read of codes
+constexpr int kWordSteps = kPairs / 2;  // of the matrix instruction, of a word
 constexpr int kWordCodes = 32 / kCodeBits;
-constexpr int kLaneCodes = kWords * kWordCodes;          // of a read
-constexpr int kReads = kDecodeK / (4 * kLaneCodes);      // of a chunk
+constexpr int kLaneCodes = kWords * kWordCodes;      // of a read
+constexpr int kReads = kDecodeK / (4 * kLaneCodes);  // of a chunk
 constexpr int kTileN = kTilesM * 16, kTileM = kTilesN * 8;
 //% if gate
 constexpr int kColumns = kTileN / 2;  // of D in a tile, which has both factors of each
@@ -25,12 +25,12 @@ struct alignas(kPairs * 4) SomeA {
 struct Source {
   const unsigned char *codes, *left;  // of the block's first column and row, this lane's first byte
   //% if gate
-  i64 other;                               // bytes from a column of the first factor to the second's
-  u32 column[kTilesM], row[kTilesN];       // bytes from there on: columns are those of the first one
+  i64 other;                          // bytes from a column of the first factor to the second's
+  u32 column[kTilesM], row[kTilesN];  // bytes from there on: columns are those of the first one
   //% else
   u32 column[kLaneColumns], row[kTilesN];  // bytes from there on
   //% end
-  int k;                                   // codes from the lane's first one on
+  int k;  // codes from the lane's first one on
 
   static __device__ __forceinline__ Source at(const KilnGpuArgs& args, i64 batch, i64 row0,
                                               i64 column0, int lane) {
@@ -57,7 +57,8 @@ struct Source {
       s.column[c] = u32(min(i64(c * 8 + lane / 4), args.n - 1 - column0) * step * kCodeBits / 8);
     //% else
     _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c)
-      s.column[c] = u32(min(i64(c * 8 + lane / 4), args.n - 1 - column0) * args.ldb * kCodeBits / 8);
+      s.column[c] =
+          u32(min(i64(c * 8 + lane / 4), args.n - 1 - column0) * args.ldb * kCodeBits / 8);
     //% end
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       s.row[j] = u32(min(i64(j * 8 + lane / 4), args.m - 1 - row0) * args.lda * i64(sizeof(TypeA)));
@@ -90,8 +91,8 @@ struct Source {
         _Pragma("unroll") for (int w = 0; w < kWords; ++w) {
           SomeA some = {};
           if (at < k)
-            some = *reinterpret_cast<const SomeA*>(
-                left + row[j] + (i64(at) + w * kWordCodes) * i64(sizeof(TypeA)));
+            some = *reinterpret_cast<const SomeA*>(left + row[j] +
+                                                   (i64(at) + w * kWordCodes) * i64(sizeof(TypeA)));
           _Pragma("unroll") for (int i = 0; i < kPairs; ++i) to[r][j][w][i] = some.x[i];
           pair_alike(to[r][j][w]);
         }

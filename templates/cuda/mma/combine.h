@@ -10,8 +10,8 @@ KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thre
   __shared__ u32 arrived;
   constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
   u32* counter = static_cast<u32*>(workspace) + work.tile;
-  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) +
-               thread * 2;
+  Acc* parts =
+      reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) + thread * 2;
   Acc* mine = parts + i64(slot_of(work, work.part)) * kPart;
   _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
     store_pair(mine + s * 2 * kThreads, &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);

@@ -192,8 +192,7 @@ struct Copier {
   }
   __device__ __forceinline__ void store(u32 to) const {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i)
-      if (mine(i))
-        store_shared_words(to + place(i), reinterpret_cast<const u32(&)[4]>(held[i]));
+      if (mine(i)) store_shared_words(to + place(i), reinterpret_cast<const u32(&)[4]>(held[i]));
   }
   //% end
 };

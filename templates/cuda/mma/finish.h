@@ -9,8 +9,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns
     if (e + kStoreWidth <= columns) {
       some = *reinterpret_cast<const SomeD*>(from + e);
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          some.x[s] = from[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) some.x[s] = from[e + s];
     }
     _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
   }
@@ -24,8 +24,8 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
       _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
       *reinterpret_cast<SomeD*>(to + e) = some;
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          to[e + s] = x[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) to[e + s] = x[e + s];
     }
   }
 }

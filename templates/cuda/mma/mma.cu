@@ -1,8 +1,8 @@
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects store.h and what stands before
-// it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands
+// before it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
@@ -225,8 +225,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   groups.read(args, int(threadIdx.x), kThreads);
   __syncthreads();
   //% if row_groups
-  if (threadIdx.x < 32)
-    groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
+  if (threadIdx.x < 32) groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
   __syncthreads();
   //% end
   //% if lists
@@ -262,8 +261,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
                         kAlongKB ? 1 : args.ldb),
           ring);
   //% else
-  work_on(work,
-          args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
+  work_on(work, args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
           ring);
   //% end
   //% end

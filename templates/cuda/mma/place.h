@@ -4,9 +4,9 @@
 
 using Sums = Acc[kTilesM][kTilesN][4];
 constexpr int kNear = TileB::kNear;
-constexpr int kRun = 2 * kNear;                // neighbouring columns of a lane
-constexpr int kWarpN = kTilesN * 8;            // columns of a warp
-constexpr int kWord = 16 / int(sizeof(Acc));   // sums that one shared-memory access brings
+constexpr int kRun = 2 * kNear;               // neighbouring columns of a lane
+constexpr int kWarpN = kTilesN * 8;           // columns of a warp
+constexpr int kWord = 16 / int(sizeof(Acc));  // sums that one shared-memory access brings
 /// Neighbouring columns that a lane finishes together.
 constexpr int kTogether = kStoreWidth > kWord ? kStoreWidth : kWord;
 constexpr int kRowPitch = sums_pitch(kWarpN, kNear, int(sizeof(Acc)));

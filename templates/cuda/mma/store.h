@@ -1,4 +1,5 @@
-// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h, finish.h.
+// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h,
+// finish.h.
 #pragma once
 
 /// (row0, column0): the warp's first element of D; `room`: its part of shared memory.

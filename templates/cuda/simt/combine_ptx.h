@@ -1,6 +1,6 @@
 //% if sharing != tiles
-// Accumulators to and from the workspace, past L1, which may hold what another block has overwritten
-// since.
+// Accumulators to and from the workspace, past L1, which may hold what another block has
+// overwritten since.
 #pragma once
 
 KILN_DEVICE void store_past_l1(float* to, float x) {

@@ -69,10 +69,10 @@ struct Copier {
 
   const T* from;  // this thread's first element of the tile that comes next
   i64 ld;
-  int row, k;     // of that element in the tile
-  int rows;       // of the tile that exist
+  int row, k;  // of that element in the tile
+  int rows;    // of the tile that exist
   //% if gate
-  i64 other;      // lines from a factor's line to the same one of the other
+  i64 other;  // lines from a factor's line to the same one of the other
   static constexpr int kHalf = Rows / 2;
   static_assert(!Factors || AlongK || kHalf % Width == 0, "neighbours are of one factor");
   //% end
@@ -175,7 +175,8 @@ struct Copier {
       if (count == Width) {
         held[i] = *reinterpret_cast<const Read*>(at(i));
       } else {
-        _Pragma("unroll") for (int e = 0; e < Width; ++e) if (e < count) held[i].x[e] = at(i)[e];
+        _Pragma("unroll") for (int e = 0; e < Width; ++e)
+          if (e < count) held[i].x[e] = at(i)[e];
       }
     }
   }
@@ -185,8 +186,8 @@ struct Copier {
       _Pragma("unroll") for (int e = 0; e < Width; e += kTogether) {
         Some<Acc, kTogether> some;
         _Pragma("unroll") for (int j = 0; j < kTogether; ++j) some.x[j] = widened(held[i].x[e + j]);
-        const int place = Lines<Rows>::place(k + k_to(i) + (AlongK ? e : 0),
-                                             row + rows_to(i) + (AlongK ? 0 : e));
+        const int place =
+            Lines<Rows>::place(k + k_to(i) + (AlongK ? e : 0), row + rows_to(i) + (AlongK ? 0 : e));
         *reinterpret_cast<Some<Acc, kTogether>*>(to + place) = some;
       }
     }

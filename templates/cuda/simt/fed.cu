@@ -106,8 +106,8 @@ extern "C" __global__ void __launch_bounds__(2 * kThreads, kResident)
     //% if sharing != tiles
     if (!combine(sums, work, args.workspace, int(threadIdx.x))) continue;
     //% end
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, int(threadIdx.x));
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, int(threadIdx.x));
   }
 }
 //% end

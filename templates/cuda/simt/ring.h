@@ -9,7 +9,7 @@ constexpr int kSumsBarrier = 1;  // of those that multiply; 0 is everybody's
 struct Ring {
   u32 barriers;  // of all stages: whole, then free
   int stage;
-  u32 parity;    // of the round that the ring is in
+  u32 parity;  // of the round that the ring is in
 
   static __device__ __forceinline__ Ring of(u32 barriers) { return Ring{barriers, 0, 0}; }
   /// By one thread, before anybody else has come.

@@ -1,7 +1,7 @@
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
-// where tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and
+// copy.h where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -304,9 +304,9 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
     //% if gate
     if (column + e < out.columns)
       several.x[e] = finished(out, sums[e], sums[e + kBlockN / 2], row, column + e);
-    //% else
-    if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
-    //% end
+  //% else
+  if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+  //% end
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
@@ -342,16 +342,16 @@ KILN_DEVICE void store_sums(const Acc (&sums)[kThreadM][kThreadN], const Output&
     _Pragma("unroll 1") for (int u = thread * kStoreWidth; u < kLines * kColumns;
                              u += kThreads * kStoreWidth) {
       const int line = u / kColumns, column = u % kColumns, q = line * kBlockN + column;
-      const i64 row = row0 + line / kLanesM * kHeight + line % kLanesM * kRunM +
-                      apart(i, kThreadM, kLanesM);
+      const i64 row =
+          row0 + line / kLanesM * kHeight + line % kLanesM * kRunM + apart(i, kThreadM, kLanesM);
       if (row < out.rows) store_several(out, lines + q, row, column0 + column);
     }
     //% else
     _Pragma("unroll 1") for (int q = thread * kStoreWidth; q < kLines * kBlockN;
                              q += kThreads * kStoreWidth) {
       const int line = q / kBlockN, column = q % kBlockN;
-      const i64 row = row0 + line / kLanesM * kHeight + line % kLanesM * kRunM +
-                      apart(i, kThreadM, kLanesM);
+      const i64 row =
+          row0 + line / kLanesM * kHeight + line % kLanesM * kRunM + apart(i, kThreadM, kLanesM);
       if (row < out.rows) store_several(out, lines + q, row, column0 + column);
     }
     //% end
@@ -417,8 +417,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
   Work work;
   while (scheduler.take(work)) {
     //% if row_groups
-    const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_row, work.rows,
-                                           kAlongKA ? whole.lda : 1);
+    const KilnGpuArgs args =
+        args_of_group(whole, work.batch, work.first_row, work.rows, kAlongKA ? whole.lda : 1);
     //% end
     //% if lists
     const KilnGpuArgs args = args_of_product(whole, work.batch);
@@ -438,8 +438,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
                i64(work.right) * (kBlockN / 2), first_m, first_n, thread);
     //% else
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, thread);
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, thread);
     //% end
   }
 }

@@ -1,6 +1,6 @@
-// From memory to shared memory: every thread's share of one operand's stage. Both operands run along
-// k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros. Expects
-// banks.h, ampere_ptx.h, decode_ptx.h.
+// From memory to shared memory: every thread's share of one operand's stage. Both operands run
+// along k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros.
+// Expects banks.h, ampere_ptx.h, decode_ptx.h.
 #pragma once
 
 //% if async
@@ -17,14 +17,15 @@ KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
 KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
   static_assert(kUnit == 4, "one register is stored");
   u32 word = 0;
-  _Pragma("unroll") for (int i = 0; i < 4; ++i) if (i < valid) word |= u32(from[i]) << i * 8;
+  _Pragma("unroll") for (int i = 0; i < 4; ++i)
+    if (i < valid) word |= u32(from[i]) << i * 8;
   store_shared_one(to, word);
 }
 //% end
 
 //% if gate
-/// `Factors`: the operand is B. Of each warp's lines the first half is one factor's, the second half
-/// the other's, of the same columns of D.
+/// `Factors`: the operand is B. Of each warp's lines the first half is one factor's, the second
+/// half the other's, of the same columns of D.
 //% end
 //% if gather
 /// `Gathered`: the operand is A, whose lines lie where its list of rows says.
@@ -35,7 +36,8 @@ template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = fa
 template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false>
 //% end
 //% if !gate && !gather
-/// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte() says.
+/// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte()
+/// says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift>
 //% end
 struct Copier {
@@ -82,7 +84,8 @@ struct Copier {
   static_assert(!Factors || ((kWarpLines & (kWarpLines - 1)) == 0 &&
                              (kLinesAtOnce & (kLinesAtOnce - 1)) == 0),
                 "lines of a warp and of a copy are powers of two");
-  i64 column_pitch, other;  // bytes from a column to the next one, from a factor's line to the other's
+  i64 column_pitch,
+      other;  // bytes from a column to the next one, from a factor's line to the other's
   /// The column of D, from the tile's first, under line `line` of the stage.
   static __device__ __forceinline__ constexpr int column_of(int line) {
     return line / kWarpLines * kHalf + line % kHalf;
@@ -118,8 +121,8 @@ struct Copier {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
       const int down = i * kLinesAtOnce;
       if (Lines % kLinesAtOnce != 0 && line + down >= Lines) continue;
-      const u32 at = kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch)
-                                           : place(line + down, byte);
+      const u32 at =
+          kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch) : place(line + down, byte);
       //% if gather
       if constexpr (Gathered) {
         copy_unit(to + at, from + row_of[i] * gathered_pitch, down < lines ? there : 0);

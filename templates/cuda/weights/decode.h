@@ -20,8 +20,8 @@ KILN_DEVICE Offset offset_of(int) { return {}; }
 
 //% if codes == e2m1
 /// The numbers of two codes (e2m1), each in the top bits of a half; what lies below is ignored.
-/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's bias
-/// right, of the denormal too. The addend, -0, leaves every number as it is.
+/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's
+/// bias right, of the denormal too. The addend, -0, leaves every number as it is.
 KILN_DEVICE u32 floats_of(u32 codes) {
   constexpr u32 kMinusZeros = 0x80008000;
   //% if type_a == bf16

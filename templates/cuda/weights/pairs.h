@@ -48,8 +48,8 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
 }
 //% end
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
   //% if code_bits == 4
   const u32 y[4] = {x[0], x[1], x[2], x[3]};

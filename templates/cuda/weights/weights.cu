@@ -59,8 +59,7 @@ struct Reader {
   /// The elements of A that one word of codes meets.
   __device__ __forceinline__ void left(u32 (&to)[kPairs], int tile, int word) const {
     const int byte = word * kPairs * 16;
-    const u32 from =
-        line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
+    const u32 from = line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
     //% if code_bits == 4
     load_shared_words(to, from);
     //% else
@@ -274,8 +273,8 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   const int own = warp * kWarpN;  // the warp's first column in the tile
   Sums sums = {};
   //% if gather
-  CopierA copy_a = CopierA::at(args.a, args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
-                               args.k * kElementA, thread);
+  CopierA copy_a = CopierA::at(args.a, args.lda * kElementA, row0, args.m,
+                               i64(work.begin) * kPitchA, args.k * kElementA, thread);
   copy_a.gather(args, args.lda * kElementA, row0, i64(work.begin) * kPitchA);
   //% end
   run(sums,
@@ -283,13 +282,13 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
       copy_a,
       //% else
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
-                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
-                  args.k * kElementA, thread),
+                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA, args.k * kElementA,
+                  thread),
       //% end
-      CopierB::at(static_cast<const unsigned char*>(args.b) +
-                      work.batch * args.stride_b * kCodeBits / 8,
-                  args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
-                  (args.k * kCodeBits + 7) / 8, thread),
+      CopierB::at(
+          static_cast<const unsigned char*>(args.b) + work.batch * args.stride_b * kCodeBits / 8,
+          args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
+          (args.k * kCodeBits + 7) / 8, thread),
       //% if gate
       Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own_d, lane), ring,
       //% else
@@ -359,11 +358,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   //% if gate
   TileScheduler::start((int(args.n) + kColumns - 1) / kColumns, (int(args.m) + kTileM - 1) / kTileM,
                        (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
-  //% else
-  TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
-                       (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
-  //% end
-      .take(work);
+      //% else
+      TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
+                           (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
+          //% end
+          .take(work);
   work_on(work, args, shared_address(shared_bytes));
   //% end
 }

@@ -25,7 +25,8 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
       const u32 there = to + block * kDepth * 128 + offset;
       const int first = row + block * kLeftBlockRows;
       if constexpr (Sharers > 1)
-        tma_load_multicast_3d(there, map, barrier, first, k + int(share) * kShare, batch, mask, hint);
+        tma_load_multicast_3d(there, map, barrier, first, k + int(share) * kShare, batch, mask,
+                              hint);
       else
         tma_load_3d(there, map, barrier, first, k, batch, hint);
     }
@@ -170,17 +171,20 @@ KILN_DEVICE int rows_of(i64 rows, int tile) {
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
                           //% if clip
-                          const KilnGpuArgs& args, const Maps& maps
+                          const KilnGpuArgs& args,
+                          const Maps& maps
                           //% end
                           //% if !clip && tma_scales
-                          const KilnTensorMap* left, const KilnTensorMap* right,
-                          const KilnTensorMap* scale_a, const KilnTensorMap* scale_b
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right, const KilnTensorMap* scale_a,
+                          const KilnTensorMap* scale_b
                           //% end
                           //% if !clip && !tma_scales && lists
                           const KilnGpuArgs& args
                           //% end
                           //% if !clip && !tma_scales && !lists
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
                           //% end
 ) {
   //% if !clip && !tma_scales && lists
@@ -240,20 +244,18 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       mbarrier_expect(barrier, bytes);
       //% end
       //% if gate && swap
-      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
-                                                           work.left * (kLeftTile / 2), k,
-                                                           work.batch, rank_right, same_left,
-                                                           kLeftHint);
+      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(
+          to, maps.left, barrier, work.left * (kLeftTile / 2), k, work.batch, rank_right, same_left,
+          kLeftHint);
       //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
           to, maps.left, maps.last_left, left_rows, barrier, work.left * kLeftTile, k, work.batch,
           rank_right, same_left, kLeftHint);
       //% end
       //% if gate && !swap
-      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
-                                                            work.right * (kRightTile / 2), k,
-                                                            work.batch, rank_left, same_right,
-                                                            kRightHint);
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, maps.right, barrier, work.right * (kRightTile / 2), k, work.batch,
+          rank_left, same_right, kRightHint);
       //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
           to + kLeftBytes, maps.right, maps.last_right, right_rows, barrier,
@@ -267,10 +269,10 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
         copy_scales(shared.scales + turn.scales, barrier, scale_a, scale_b,
                     work.first_row + work.left * kLeftTile, batch_of_a, work.right * kRightTile,
                     work.batch, work.begin + i);
-        //% else
-        copy_scales(shared.scales + turn.scales, barrier, scale_a, scale_b, work.left * kLeftTile,
-                    work.batch, work.right * kRightTile, work.batch, work.begin + i);
-        //% end
+      //% else
+      copy_scales(shared.scales + turn.scales, barrier, scale_a, scale_b, work.left * kLeftTile,
+                  work.batch, work.right * kRightTile, work.batch, work.begin + i);
+      //% end
       //% else
       //% if gather_copies
       mbarrier_expect(barrier, kSwap ? kLeftBytes : kRightBytes);
@@ -281,9 +283,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       //% if halves
       _Pragma("unroll") for (int part = 0; part < 2; ++part) {
         const int batch = work.batch * 2 + part;
-        copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
-            to + part * kLeftBytes, left, barrier, work.left * kLeftTile, k, batch, rank_right,
-            same_left, kLeftHint);
+        copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to + part * kLeftBytes, left, barrier,
+                                                          work.left * kLeftTile, k, batch,
+                                                          rank_right, same_left, kLeftHint);
         copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
             to + 2 * kLeftBytes + part * kRightBytes, right, barrier, work.right * kRightTile, k,
             batch, rank_left, same_right, kRightHint);
@@ -300,26 +302,23 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       //% if k_groups
       copy_lines<kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k, end,
                                            rank_right, same_left, kLeftHint);
-      copy_lines<kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
-                                           work.right * kRightTile, k, end, rank_left, same_right,
-                                           kRightHint);
+      copy_lines<kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier, work.right * kRightTile,
+                                           k, end, rank_left, same_right, kRightHint);
       //% else
       //% if lists
       //% if gate && swap
-      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
-                                                           work.left * (kLeftTile / 2), k,
-                                                           maps.place, rank_right, same_left,
-                                                           kLeftHint);
+      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(
+          to, maps.left, barrier, work.left * (kLeftTile / 2), k, maps.place, rank_right, same_left,
+          kLeftHint);
       //% else
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
                                                         work.left * kLeftTile, k, maps.place,
                                                         rank_right, same_left, kLeftHint);
       //% end
       //% if gate && !swap
-      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
-                                                            work.right * (kRightTile / 2), k,
-                                                            maps.place, rank_left, same_right,
-                                                            kRightHint);
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, maps.right, barrier, work.right * (kRightTile / 2), k, maps.place,
+          rank_left, same_right, kRightHint);
       //% else
       copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
                                                          work.right * kRightTile, k, maps.place,
@@ -327,10 +326,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       //% end
       //% else
       //% if gate && swap
-      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier,
-                                                           work.left * (kLeftTile / 2), k,
-                                                           work.batch, rank_right, same_left,
-                                                           kLeftHint);
+      copy_factors<kLeftAcrossK, kLeftTile, kClusterRight>(
+          to, left, barrier, work.left * (kLeftTile / 2), k, work.batch, rank_right, same_left,
+          kLeftHint);
       //% else
       //% if groups && !swap
       //% if !gather_copies
@@ -345,10 +343,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       //% end
       //% end
       //% if gate && !swap
-      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
-                                                            work.right * (kRightTile / 2), k,
-                                                            work.batch, rank_left, same_right,
-                                                            kRightHint);
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, right, barrier, work.right * (kRightTile / 2), k, work.batch, rank_left,
+          same_right, kRightHint);
       //% else
       //% if groups && swap
       //% if !gather_copies

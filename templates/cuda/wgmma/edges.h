@@ -8,8 +8,8 @@
 /// may not agree.
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
-/// Which bytes of a stage's lines are of the tile's group: from `first` on in its first stage, up to
-/// `end` in its last one.
+/// Which bytes of a stage's lines are of the tile's group: from `first` on in its first stage, up
+/// to `end` in its last one.
 struct Edges {
   int first, end;
 

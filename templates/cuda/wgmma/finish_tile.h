@@ -1,5 +1,5 @@
-// What a consumer does with the sums of a tile or of its part. Included by kernel.cu in its loops over
-// tiles.
+// What a consumer does with the sums of a tile or of its part. Included by kernel.cu in its loops
+// over tiles.
 #pragma once
 
 //% if summed

@@ -1,6 +1,6 @@
 //% if gather_copies
-// Rows of A by index, which the copy engine cannot address: three warps of the warpgroup that copies
-// bring them, swizzled as the copy engine would. Expects abi.h, indices.h, gather_ptx.h,
+// Rows of A by index, which the copy engine cannot address: three warps of the warpgroup that
+// copies bring them, swizzled as the copy engine would. Expects abi.h, indices.h, gather_ptx.h,
 // tile_scheduler.h, ring.h.
 #pragma once
 

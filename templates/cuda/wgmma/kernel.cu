@@ -1,8 +1,8 @@
 //% if summed
 // The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), and reduce.h.
 //% else
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 //% end
 
 //% if k_groups && !k_group_edges || lists
@@ -11,8 +11,8 @@
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
 //% end
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
@@ -62,10 +62,10 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   //% else
   //% if groups
   if (group > 0 && scheduler.next < scheduler.tiles)  // blocks may be left without a tile
-  //% else
-  if (group > 0)
-  //% end
-    mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
+    //% else
+    if (group > 0)
+      //% end
+      mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   //% end
   //% end
   while (scheduler.take(work)) {

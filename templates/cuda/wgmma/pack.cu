@@ -47,8 +47,8 @@ KILN_DEVICE void pack_lines(
   const auto* end = p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
   const auto* at = p.from + batch * p.stride + line * p.ld + unit * 16;
   //% end
-  const uint4 bytes = words_inside(at, p.from, end) ? shifted(fetch_words(at))
-                                                    : fetch_bytes(at, p.from, end);
+  const uint4 bytes =
+      words_inside(at, p.from, end) ? shifted(fetch_words(at)) : fetch_bytes(at, p.from, end);
   *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) = bytes;
 }
 
@@ -67,8 +67,8 @@ KILN_DEVICE void pack_across(const Packing& p) {
     const i64 k0 = at / row_tiles * kTile, row0 = at % row_tiles * kTile;
     for (int i = line; i < kTile; i += lines)
       if (k0 + i < depth && row0 + lane < rows)
-        tile[i][lane] = reinterpret_cast<const T*>(p.from + batch * p.stride +
-                                                   (k0 + i) * p.ld)[row0 + lane];
+        tile[i][lane] =
+            reinterpret_cast<const T*>(p.from + batch * p.stride + (k0 + i) * p.ld)[row0 + lane];
     __syncthreads();
     for (int i = line; i < kTile; i += lines)
       if (row0 + i < rows && k0 + lane < depth)
@@ -83,8 +83,15 @@ KILN_DEVICE Packing packing_of(const void* from, unsigned char* to, i64 rows, i6
                                const KilnGpuArgs& args) {
   constexpr i64 kSize = sizeof(T);
   const auto shape = Shape::of(rows, args.k);
-  return {static_cast<const unsigned char*>(from), to, (AlongK ? args.k : rows) * kSize, ld * kSize,
-          stride * kSize, shape.pitch(), shape.bytes(), AlongK ? rows : args.k, args.batch};
+  return {static_cast<const unsigned char*>(from),
+          to,
+          (AlongK ? args.k : rows) * kSize,
+          ld * kSize,
+          stride * kSize,
+          shape.pitch(),
+          shape.bytes(),
+          AlongK ? rows : args.k,
+          args.batch};
 }
 
 /// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. As many threads
@@ -93,31 +100,31 @@ extern "C" __global__ void __launch_bounds__(256, 8)
     kiln_pack(const __grid_constant__ KilnGpuArgs args) {
   auto* workspace = static_cast<unsigned char*>(args.workspace);
   const bool is_a = kPackA && blockIdx.y == 0;
-  const Packing p = is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(),
-                                                                args.m, args.lda, args.stride_a, args)
-                         //% if gate
-                         : packing_of<TypeB, kAlongKB, PackedB>(
-                               args.b, workspace + packed_b_at(args), 2 * args.n, args.ldb,
-                               args.stride_b, args);
-                         //% else
+  const Packing p =
+      is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(), args.m,
+                                                  args.lda, args.stride_a, args)
+           //% if gate
+           : packing_of<TypeB, kAlongKB, PackedB>(args.b, workspace + packed_b_at(args), 2 * args.n,
+                                                  args.ldb, args.stride_b, args);
+  //% else
                          : packing_of<TypeB, kAlongKB, PackedB>(
                                args.b, workspace + packed_b_at(args), args.n, args.ldb,
                                args.stride_b, args);
                          //% end
-  wait_for_previous_grid();
-  let_next_grid_start();
-  // What both do alike stands in the code once.
-  if (is_a ? PackedA::kTurned : PackedB::kTurned) {
-    if (is_a)
-      pack_across<TypeA>(p);
-    else
-      pack_across<TypeB>(p);
-  } else {
-    //% if gather
-    pack_lines(p, args);
-    //% else
-    pack_lines(p);
-    //% end
-  }
+                         wait_for_previous_grid();
+                         let_next_grid_start();
+                         // What both do alike stands in the code once.
+                         if (is_a ? PackedA::kTurned : PackedB::kTurned) {
+                           if (is_a)
+                             pack_across<TypeA>(p);
+                           else
+                             pack_across<TypeB>(p);
+                         } else {
+                           //% if gather
+                           pack_lines(p, args);
+                           //% else
+                           pack_lines(p);
+                           //% end
+                         }
 }
 //% end

@@ -15,8 +15,8 @@ namespace of_d {
 //% include cuda/wgmma/quantise_tile.h
 //% end
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
-/// how many it has stored.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                                  u32 row_offset, int group, int thread, u32 tile) {

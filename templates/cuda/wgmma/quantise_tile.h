@@ -1,5 +1,6 @@
-// A tile of D as codes. Included by quantise.h, for gated products in a namespace whose sizes are those
-// of D's tile. Expects epilogue.h, store.h and, where the scales follow from D, quantise_ptx.h.
+// A tile of D as codes. Included by quantise.h, for gated products in a namespace whose sizes are
+// those of D's tile. Expects epilogue.h, store.h and, where the scales follow from D,
+// quantise_ptx.h.
 #pragma once
 
 //% if scale_d == tensor
@@ -19,7 +20,8 @@ constexpr int kShareOfD = 128;  // columns that share a scale
 static_assert(!kSwap && kRightTile % 128 == 64 && kClusterRight == 2 && kClusterLeft == 1,
               "two tiles of a cluster have whole blocks of columns");
 //% else
-static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0, "a tile has whole blocks of columns");
+static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0,
+              "a tile has whole blocks of columns");
 //% end
 
 /// NaN does not count.
@@ -56,9 +58,9 @@ KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Output& o
                                   i64 right, u32 largest_of, int group, int thread) {
   constexpr int kMine = kSubtiles * 64;  // columns of a warpgroup
   constexpr int kBlocks = kMine < kShareOfD ? 1 : kMine / kShareOfD;
-  constexpr int kOfBlock = kSubtiles / kBlocks;                         // subtiles
+  constexpr int kOfBlock = kSubtiles / kBlocks;                        // subtiles
   constexpr int kSharers = kMine < kShareOfD ? kShareOfD / kMine : 1;  // warpgroups
-  constexpr int kRows = kSums / 2;                                      // of a lane
+  constexpr int kRows = kSums / 2;                                     // of a lane
   const int lane = thread & 31, first = group / kSharers * kSharers;
   const u32 mine = largest_of + u32(group * 4 + thread / 32) * (kRightTile * 4);
   const u32 others = largest_of + u32(first * 4) * (kRightTile * 4);
@@ -111,8 +113,8 @@ constexpr int kRowsOfLane = kSubtiles * 2;
 constexpr int kPiece = 32;  // sums of two rows: half of a block
 constexpr int kPieces = kSums / kPiece, kBlocks = (kPieces + 1) / 2;
 
-/// The block that a piece of the tile belongs to. Both tiles of a cluster have block 0, the first one
-/// behind its own blocks, the second one before them.
+/// The block that a piece of the tile belongs to. Both tiles of a cluster have block 0, the first
+/// one behind its own blocks, the second one before them.
 KILN_DEVICE constexpr int block_of(int piece, bool second) {
   return second ? (piece + 1) / 2 : piece + 1 == kPieces ? 0 : piece / 2 + 1;
 }
@@ -131,8 +133,9 @@ constexpr int kFours = (kScales + 3) / 4;
 
 //% if scale_pairs
 /// Each warp exchanges the largest magnitudes of block 0 with the warp of the other tile that has
-/// the same rows. Two places in turn: before a warp sends to a place again, it has received what the
-/// other sent after reading that place. `largest`: of four rows in four lanes each, block 0 first.
+/// the same rows. Two places in turn: before a warp sends to a place again, it has received what
+/// the other sent after reading that place. `largest`: of four rows in four lanes each, block 0
+/// first.
 KILN_DEVICE void meet_other_tile(float (&largest)[kFours], const Work& work, u32 buffers, u32 tile,
                                  int warp, int lane) {
   const u32 place = u32(warp) * 2 + tile % 2, other = 1 - u32(work.right) % 2;
@@ -205,8 +208,8 @@ KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums],
     // The first tile has the first columns of the block that both have.
     if (item < kScales && !(second && b == 0))
       write_scale(out, left + row / 2 * 64 + row % 2 * 8, first_right + begin_of(b, second), scale);
-    _Pragma("unroll") for (int j = 0; j < 4; ++j) inverse[four * 4 + j] =
-        __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
+    _Pragma("unroll") for (int j = 0; j < 4; ++j)
+      inverse[four * 4 + j] = __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
   }
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int half = 0; half < 2; ++half)
@@ -241,7 +244,8 @@ KILN_DEVICE u32 pack_codes(Real low, Real high, i8) {
 KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, u32 buffer, int lane) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
     _Pragma("unroll") for (int half = 0; half < 2; ++half) {
-      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8, right = g * 8 + lane % 4 * 2;
+      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8,
+                right = g * 8 + lane % 4 * 2;
       const u32 two = pack_codes(real_of(sums[i]), real_of(sums[i + 1]), TypeD{});
       store_shared_code(buffer + swizzled(right, 0) + left, two);
       store_shared_code(buffer + swizzled(right + 1, 0) + left, two >> 8);
@@ -249,8 +253,8 @@ KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, u32 buffer, int lan
 }
 //% else
 /// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into the buffer at
-/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one, whose
-/// swizzle is the same eight rows on.
+/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one,
+/// whose swizzle is the same eight rows on.
 KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, const u32 (&units)[kChunk / 16],
                             u32 buffer) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
@@ -276,8 +280,8 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   constexpr int kChunks = kRightTile / kChunk;
   //% if !swap
   u32 units[kChunk / 16];
-  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u) units[u] =
-      buffers + swizzled(lane / 4, u) + lane % 4 * 2;
+  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u)
+    units[u] = buffers + swizzled(lane / 4, u) + lane % 4 * 2;
   //% end
   _Pragma("unroll") for (int chunk = 0; chunk < kChunks; ++chunk) {
     const u32 buffer = (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
@@ -310,12 +314,11 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
 }
 
 //% end
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
-/// says how many it has stored.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`;
+/// `tile` says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                             const KilnGpuArgs& args, const Output& out,
-                             const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread, u32 tile) {
+                             const KilnGpuArgs& args, const Output& out, const KilnTensorMap* map_d,
+                             u32 buffers, u32 row_offset, int group, int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -350,9 +353,9 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
     copy_codes(sums[s], work, args, out, map_d,
                buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes, left + s * 64, right,
                s, lane);
-    //% else
-    store_direct(sums[s], out, my_left + s * 64, my_right, false);
-    //% end
+  //% else
+  store_direct(sums[s], out, my_left + s * 64, my_right, false);
+  //% end
   //% if amax
   raise_amax(out.amax, out.largest);
   //% end

@@ -13,8 +13,8 @@ struct LeftWords {
 };
 
 /// What one lane fetches of 64 rows and 8 k: rows r and r + 8 of its warp's 16, k t and t + 4. Each
-/// of the four fetches takes another of these by the lane's t: then no two lanes of a warp meet in a
-/// bank, which with one of them for all lanes every second pair would.
+/// of the four fetches takes another of these by the lane's t: then no two lanes of a warp meet in
+/// a bank, which with one of them for all lanes every second pair would.
 struct LeftLane {
   u32 offsets[4];
   u32 turn;  // t: fetch j brings word j ^ t

@@ -26,8 +26,7 @@ struct StageScales {
     //% else
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       _Pragma("unroll") for (int half = 0; half < 2; ++half)
-        to.left[s][half] =
-            load_scale(from + (int(row_offset) + s * 64 + in_64 + half * 8) * 16);
+        to.left[s][half] = load_scale(from + (int(row_offset) + s * 64 + in_64 + half * 8) * 16);
     //% end
     _Pragma("unroll") for (int i = 0; i < kRightScales; ++i)
       to.right[i] = load_scale(from + kRightScalesAt + i * 128);
@@ -101,35 +100,40 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
     //% if k_group_edges || lists
     i64 batch = 0, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
     //% else
-    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    i64 batch = work.batch,
+        line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
     //% end
     //% if row_groups && !masked
-    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
+    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is
+    // stored.
     batch = 0;
     line += work.first_row;
     //% end
     //% if gather
     line = line < args.m ? row_of_a(args, line) : -1;
     //% if scale_order
-    return scales_of_line<kSwap ? kRightLines : kLeftLines, kUnitA>(args.scale_a, args.rows_of_a,
-                                                                    line, batch, args.k);
+    return scales_of_line < kSwap ? kRightLines : kLeftLines,
+           kUnitA > (args.scale_a, args.rows_of_a, line, batch, args.k);
     //% else
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.rows_of_a, line, batch,
-                                                            args.k);
+    return scales_of_line < kSwap
+               ? kRightLines
+               : kLeftLines > (args.scale_a, args.rows_of_a, line, batch, args.k);
     //% end
     //% else
     //% if scale_order
-    return scales_of_line<kSwap ? kRightLines : kLeftLines, kUnitA>(args.scale_a, args.m, line,
-                                                                    batch, args.k);
+    return scales_of_line < kSwap ? kRightLines : kLeftLines,
+           kUnitA > (args.scale_a, args.m, line, batch, args.k);
     //% else
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    return scales_of_line < kSwap ? kRightLines
+                                  : kLeftLines > (args.scale_a, args.m, line, batch, args.k);
     //% end
     //% end
   }
   //% if gate
   const i64 line = line_of_b(args, work, at), lines = 2 * args.n;
   //% else
-  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at,
+            lines = args.n;
   //% end
   //% if scale_order
   //% if k_group_edges || lists
@@ -137,14 +141,14 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   //% else
   const i64 batch = work.batch;
   //% end
-  return scales_of_line<kSwap ? kLeftLines : kRightLines, kUnitB>(args.scale_b, lines, line, batch,
-                                                                  args.k);
+  return scales_of_line < kSwap ? kLeftLines : kRightLines,
+         kUnitB > (args.scale_b, lines, line, batch, args.k);
   //% else
   //% if k_group_edges || lists
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
+  return scales_of_line < kSwap ? kLeftLines : kRightLines > (args.scale_b, lines, line, 0, args.k);
   //% else
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
-                                                          args.k);
+  return scales_of_line < kSwap ? kLeftLines
+                                : kRightLines > (args.scale_b, lines, line, work.batch, args.k);
   //% end
   //% end
 }
@@ -246,8 +250,8 @@ KILN_DEVICE void copy_scales(const Shared& shared, TileScheduler scheduler, cons
   }
 }
 //% else
-/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
-/// a warp reads is an access of its own of L1, which is shared memory too.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line
+/// that a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   //% if !scales_at_once
   if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {

@@ -1,8 +1,8 @@
 //% if halves
 // Splits fp32 operands into two parts of half precision, k-major in the workspace: x · 2^e = high +
-// low · 2^-11, where e brings the largest magnitude of the row below 2^15. The parts keep 22 bits of
-// elements down to 2^-29 of the largest, and 2^-51 of it of those below. An infinity becomes a NaN:
-// its low part is one. Expects convert.h, grid_ptx.h, workspace.h and the parameters.
+// low · 2^-11, where e brings the largest magnitude of the row below 2^15. The parts keep 22 bits
+// of elements down to 2^-29 of the largest, and 2^-51 of it of those below. An infinity becomes a
+// NaN: its low part is one. Expects convert.h, grid_ptx.h, workspace.h and the parameters.
 
 constexpr float kLowUnit = 0x1p-11f;  // what a low part counts in
 
@@ -92,7 +92,8 @@ KILN_DEVICE void split_across(const Splitting& s) {
         some[i] = k < s.k ? from[k * s.ld] * scale : 0.0f;
       }
       __syncthreads();
-      _Pragma("unroll") for (int i = 0; i < kDeep / kLines; ++i) tile[mine][line + i * kLines] = some[i];
+      _Pragma("unroll") for (int i = 0; i < kDeep / kLines; ++i)
+        tile[mine][line + i * kLines] = some[i];
       __syncthreads();
       const int row = thread / kRows, at = thread % kRows * 4;
       if (row0 + row >= s.rows || k0 + at >= s.k) continue;
@@ -123,11 +124,10 @@ KILN_DEVICE Splitting splitting_of(const void* from, i64 to, i64 exponents, i64 
 extern "C" __global__ void __launch_bounds__(kSplitThreads, 8)
     kiln_split(const __grid_constant__ KilnGpuArgs args) {
   const bool is_a = blockIdx.y == 0;
-  const Splitting s =
-      is_a ? splitting_of(args.a, packed_a_at(), exponents_a_at(args), args.m, args.lda,
-                          args.stride_a, args)
-           : splitting_of(args.b, packed_b_at(args), exponents_b_at(args), args.n, args.ldb,
-                          args.stride_b, args);
+  const Splitting s = is_a ? splitting_of(args.a, packed_a_at(), exponents_a_at(args), args.m,
+                                          args.lda, args.stride_a, args)
+                           : splitting_of(args.b, packed_b_at(args), exponents_b_at(args), args.n,
+                                          args.ldb, args.stride_b, args);
   wait_for_previous_grid();
   let_next_grid_start();
   if (is_a ? kAlongKA : kAlongKB)
@@ -139,10 +139,8 @@ extern "C" __global__ void __launch_bounds__(kSplitThreads, 8)
 /// Where the exponents of D's rows and columns are, in the batch that `out` is of.
 KILN_DEVICE void find_exponents(Output& out, const KilnGpuArgs& args, i64 batch) {
   const auto* workspace = static_cast<const unsigned char*>(args.workspace);
-  out.exponents_a =
-      reinterpret_cast<const i32*>(workspace + exponents_a_at(args)) + batch * args.m;
-  out.exponents_b =
-      reinterpret_cast<const i32*>(workspace + exponents_b_at(args)) + batch * args.n;
+  out.exponents_a = reinterpret_cast<const i32*>(workspace + exponents_a_at(args)) + batch * args.m;
+  out.exponents_b = reinterpret_cast<const i32*>(workspace + exponents_b_at(args)) + batch * args.n;
 }
 
 /// A sum of products of scaled elements as that of the elements; those outside D read nothing. In

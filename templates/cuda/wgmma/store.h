@@ -22,7 +22,8 @@ KILN_DEVICE Real first_real(float sum) { return sum; }
 //% if gate
 /// D's tile, of half as many columns as B's has lines: what follows sees it alone.
 namespace of_d {
-constexpr int kSums = kSwap ? ::kSums : ::kSums / 2, kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
+constexpr int kSums = kSwap ? ::kSums : ::kSums / 2,
+              kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
 constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
 constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
 //% include cuda/wgmma/store_tile.h
@@ -34,8 +35,9 @@ constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
 //% if gate
 /// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
 /// (left, right) is D's under sum 0.
-KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&sums)[kSubtiles][kSums],
-                           const Output& out, i64 left, i64 right) {
+KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums],
+                           const Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
+                           i64 right) {
   _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {
@@ -75,8 +77,7 @@ KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& wo
   const u32 first = kSwap ? row_offset / 2 : row_offset;
   const int lane = thread & 31;
   Acc d[of_d::kSubtiles][of_d::kSums];
-  pass_gate(d, sums, out,
-            i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
+  pass_gate(d, sums, out, i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
             i64(work.right) * of_d::kRightTile + lane % 4 * 2);
   of_d::store_tile(d, work, args, map_d, buffers, first, group, thread);
 }

@@ -24,7 +24,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 //% if integer_d
 /// alpha, beta·C and the rest in 32 bits that wrap, for sums [i, i + kTogether), in place. No
 /// sum is written under a condition of its own: the assembler would then serialise wgmma.
-KILN_DEVICE void finish_whole_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_whole_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                                   int i) {
   const auto add = [&](const TypeD* from, i64 ld, u32 factor) {
     u32 x[kTogether];
     _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
@@ -32,11 +33,11 @@ KILN_DEVICE void finish_whole_sums(Acc (&sums)[kSums], const Output& out, i64 le
       const i64 row = row_of(l, r), column = column_of(l, r);
       x[e] = row < out.rows && column < out.columns ? u32(from[row * ld + column]) : 0;
     }
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        i32(u32(sums[i + e]) + x[e] * factor);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = i32(u32(sums[i + e]) + x[e] * factor);
   };
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      i32(u32(sums[i + e]) * out.whole_alpha);
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = i32(u32(sums[i + e]) * out.whole_alpha);
   if (out.c) add(out.c, out.ldc, out.whole_beta);
   //% if activation == relu
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] = max(sums[i + e], 0);
@@ -70,18 +71,18 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   }
   //% end
   //% if integer && line_scale_a || integer && line_scale_b
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(real_of(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(real_of(sums[i + e]), out.alpha));
   //% else
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   //% end
   //% if !scale_d
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   //% end
   //% if bias || activation
@@ -94,8 +95,8 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   //% if residual
   Real residual[kTogether];
   load_under(residual, out.residual, out.ldd, out, left, right, i);
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(real_of(sums[i + e]) + residual[e]);
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(real_of(sums[i + e]) + residual[e]);
   //% end
   //% if amax
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
@@ -134,8 +135,9 @@ KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 l
     //% end
     const bool there = row < out.rows, straddles = (reinterpret_cast<u64>(d) & 2) != 0;
     u32 two[kGroups];
-    _Pragma("unroll") for (int g = 0; g < kGroups; ++g) two[g] =
-        pack_two(real_of(sums[g * 4 + half * 2]), real_of(sums[g * 4 + half * 2 + 1]), TypeD{});
+    _Pragma("unroll") for (int g = 0; g < kGroups; ++g)
+      two[g] =
+          pack_two(real_of(sums[g * 4 + half * 2]), real_of(sums[g * 4 + half * 2 + 1]), TypeD{});
     if (there && straddles && place == 0 && length > 0) store_single(d, two[0]);
     _Pragma("unroll") for (int g = 0; g < kGroups; ++g) {
       const u32 mine = place == 0 && g + 1 < kGroups ? two[g + 1 < kGroups ? g + 1 : g] : two[g];
@@ -203,7 +205,8 @@ KILN_DEVICE u32 bits_of(i32 x) { return u32(x); }
 KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool exact) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
     _Pragma("unroll") for (int half = 0; half < 2; ++half) {
-      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8, right = g * 8 + lane % 4 * 2;
+      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8,
+                right = g * 8 + lane % 4 * 2;
       const u32 x = bits_of(stored(sums[i], exact)), y = bits_of(stored(sums[i + 1], exact));
       //% if swap
       store_shared_one(buffer + swizzled(right, left / 4) + left % 4 * 4, x);
@@ -272,8 +275,8 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     if (column + kOfUnit <= out.columns) {
       *reinterpret_cast<UnitD*>(d) = some;
     } else {
-      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e) if (column + e < out.columns)
-          d[e] = some.element[e];
+      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e)
+        if (column + e < out.columns) d[e] = some.element[e];
     }
   }
 }
@@ -306,17 +309,17 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     if (first >= 0 && first + 4 <= length) {
       *reinterpret_cast<FourD*>(d + first) = some;
     } else {
-      _Pragma("unroll") for (int e = 0; e < 4; ++e) if (first + e >= 0 && first + e < length)
-          d[first + e] = some.element[e];
+      _Pragma("unroll") for (int e = 0; e < 4; ++e)
+        if (first + e >= 0 && first + e < length) d[first + e] = some.element[e];
     }
   }
 }
 //% end
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   //% if halves
   Output out = output_of(args, work.batch);
   find_exponents(out, args, work.batch);
@@ -359,11 +362,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
     //% if integer_d
     if (!as_they_are)
-    //% else
-    if (!exact)
-    //% end
-      _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
-        finish_sums(sums[s], out, my_left + s * 64, my_right, i);
+      //% else
+      if (!exact)
+        //% end
+        _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
+          finish_sums(sums[s], out, my_left + s * 64, my_right, i);
     store_direct(sums[s], out, my_left + s * 64, my_right, exact);
   }
   //% else
@@ -372,11 +375,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
       //% if integer_d
       if (!as_they_are)
-      //% else
-      if (!exact)
-      //% end
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        //% else
+        if (!exact)
+          //% end
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       //% if store == tma

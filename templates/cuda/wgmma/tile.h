@@ -5,10 +5,10 @@
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
 //% if weights
-constexpr int kLeftBytes = kLeftTile * kCodePitch;       // of one stage
+constexpr int kLeftBytes = kLeftTile * kCodePitch;             // of one stage
 constexpr int kRightBytes = kRightTile * (kDepth / 64) * 128;  // lines of 64 k
 //% else
-constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
+constexpr int kLeftBytes = kLeftTile * 128;  // of one stage
 constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
 //% end
 //% if halves
@@ -16,10 +16,10 @@ constexpr int kStageBytes = 2 * (kLeftBytes + kRightBytes);  // both parts of ei
 //% else
 constexpr int kStageBytes = kLeftBytes + kRightBytes;
 //% end
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kSubtiles = kWarpgroupRows / 64;  // of one warpgroup
 constexpr int kThreads = (kWarpgroups + 1) * 128;
 //% if store != direct
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));  // of a warp's part of D
 //% if scale_d && scale_d != tensor && swap
 // Behind the buffers, of each warp the largest magnitudes of the tile's rows of D, and of each
 // warpgroup the reciprocals of their scales.
@@ -63,10 +63,10 @@ constexpr int kCopiedScaleBytes = (kLeftTile + kRightScales) * 16;
 constexpr int kScaleBytes = kRightScalesAt + kRightScales * 128;  // of a place
 //% end
 //% if block_scales && !weights && !tma_scales
-// A stage has one scale for every kRightShare rows of the right tile and, behind them, one for every
-// kLeftShare of the left one. Where each right row has its own, those of one lane (of lanes that are
-// equal modulo 4) lie together, in kLaneScales words: a pitch at which four lanes read from
-// different banks.
+// A stage has one scale for every kRightShare rows of the right tile and, behind them, one for
+// every kLeftShare of the left one. Where each right row has its own, those of one lane (of lanes
+// that are equal modulo 4) lie together, in kLaneScales words: a pitch at which four lanes read
+// from different banks.
 constexpr int kLeftScales = kLeftTile / kLeftShare, kRightScales = kRightTile / kRightShare;
 constexpr int kLaneScales = ((kRightTile + 15) / 16 + ((kRightTile + 15) / 16 % 4 == 0)) * 4;
 constexpr int kRightPlaces = kRightShare == 1 ? 4 * kLaneScales : (kRightScales + 3) / 4 * 4;

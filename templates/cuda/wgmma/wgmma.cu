@@ -16,9 +16,11 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const LeftWords& 
 }
 //% else
 //% if alternate || halves
-/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
+/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start
+/// anew.
 template <int First, int End>
-KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right,
+                                int accumulate) {
   _Pragma("unroll") for (int step = First; step < End; ++step)
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
@@ -28,7 +30,8 @@ KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 //% if in_turn
 /// A stage's products of 64 rows.
 KILN_DEVICE void multiply_64(Acc (&part)[kSums], u64 left, u64 right) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32,
+                kRightStep = kRightAcrossK ? 16 * 128 : 32;
   pin_sums(part);
   wgmma_fence();
   _Pragma("unroll") for (int step = 0; step < 4; ++step)
@@ -39,8 +42,10 @@ KILN_DEVICE void multiply_64(Acc (&part)[kSums], u64 left, u64 right) {
 }
 //% else
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right,
+                                int accumulate) {
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32,
+                kRightStep = kRightAcrossK ? 16 * 128 : 32;
   pin_all(sums);
   wgmma_fence();
   _Pragma("unroll") for (int step = 0; step < 4; ++step)
@@ -96,7 +101,8 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
 KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
                                   int count, u64 left0, u64 right0, u32 row_offset,
                                   //% if k_group_edges
-                                  int lane, int group, const Edges& edges
+                                  int lane, int group,
+                                  const Edges& edges
                                   //% else
                                   int lane
                                   //% end
@@ -142,10 +148,11 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
 //% end
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
                           //% if k_group_edges
-                          int lane, const Edges& edges
+                          int lane,
+                          const Edges& edges
                           //% else
                           int lane
                           //% end
@@ -246,11 +253,10 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     turn.step();
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       //% if block_scales
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
-        sums[s][r] += part[s][r] * scales.of(s, r);
-      //% else
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r];
-      //% end
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r] * scales.of(s, r);
+    //% else
+    _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r];
+    //% end
   }
   //% end
   //% if pingpong

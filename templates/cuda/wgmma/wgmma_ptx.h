@@ -19,8 +19,9 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], const u32 (&left)[4], u64 right, 
   asm volatile(
       "{\n"
       ".reg .pred p;\n"
-      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"
-      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS ";\n"
+      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"  //
+      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS
+      ";\n"  //
       "}"
       : KILN_WGMMA_TIED(sums)
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(accumulate));
@@ -31,8 +32,9 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], u64 left, u64 right, int accumula
   asm volatile(
       "{\n"
       ".reg .pred p;\n"
-      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"
-      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS ";\n"
+      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"  //
+      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS
+      ";\n"  //
       "}"
       : KILN_WGMMA_TIED(sums)
       : "l"(left), "l"(right), "r"(accumulate));

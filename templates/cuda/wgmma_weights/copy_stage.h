@@ -1,4 +1,6 @@
 // Copies a stage of both operands into the ring. Included by multiply.cu in its loops over stages.
+// It would take a product in a call outside a function for a pointer:
+// clang-format off
 #pragma once
 
 mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);

@@ -70,11 +70,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
     for (int i = 0; i < work.count * kTurn; ++i) {
       //% include cuda/wgmma_weights/copy_stage.h
     }
-    //% else
-    for (int i = 0; i < work.count; ++i) {
-      //% include cuda/wgmma_weights/copy_stage.h
-    }
-    //% end
+  //% else
+  for (int i = 0; i < work.count; ++i) {
+    //% include cuda/wgmma_weights/copy_stage.h
+  }
+  //% end
 }
 
 //% if gate
@@ -201,13 +201,16 @@ KILN_DEVICE void multiply_stage(
     //% end
     const CodeLane& mine, u32 stage, u64 right,
     //% if gate && whole_column
-    const Factors& factors, int f, int accumulate
+    const Factors& factors, int f,
+    int accumulate
     //% end
     //% if gate && !whole_column
-    const Factors& factors, int f
+    const Factors& factors,
+    int f
     //% end
     //% if !gate && whole_column
-    const Factors& factors, int accumulate
+    const Factors& factors,
+    int accumulate
     //% end
     //% if !gate && !whole_column
     const Factors& factors
@@ -304,9 +307,9 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     _Pragma("unroll") for (int f = 0; f < 2; ++f)
       //% if whole_column
       multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f, i);
-      //% else
-      multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f);
-      //% end
+    //% else
+    multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f);
+    //% end
     //% else
     //% if whole_column
     multiply_stage(sums, mine, stage, right, factors, i);

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_75846f11c7c61295.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_9ae53ad3413741f3.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -164,8 +164,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -236,12 +236,13 @@ KILN_DEVICE void load_some(Acc (&to)[kWidth], const T* at, i64 ld, i64 left) {
       return;
     }
   }
-  _Pragma("unroll") for (int e = 0; e < kWidth; ++e) to[e] =
-      e < left ? widened(at[AlongK ? e : e * ld]) : Acc(0);
+  _Pragma("unroll") for (int e = 0; e < kWidth; ++e)
+    to[e] = e < left ? widened(at[AlongK ? e : e * ld]) : Acc(0);
 }
 
 KILN_DEVICE Acc sum_of_warp(Acc x) {
-  _Pragma("unroll") for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffff, x, step);
+  _Pragma("unroll") for (int step = 16; step > 0; step /= 2)
+    x += __shfl_xor_sync(0xffffffff, x, step);
   return x;
 }
 
@@ -257,9 +258,9 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
 }
 
 // ---- cuda/gemv/gemv.cu ----
-// A thin operand (kThin rows at most) times a wide one whose rows run along k: each warp takes kRows
-// wide rows, its lanes walk along k together, and their sums meet at the end. Bound by memory, and
-// content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
+// A thin operand (kThin rows at most) times a wide one whose rows run along k: each warp takes
+// kRows wide rows, its lanes walk along k together, and their sums meet at the end. Bound by
+// memory, and content with any address. "Thin" is A, or B when kSwap. Expects read.h, store.h.
 
 extern "C" __global__ void __launch_bounds__(kWarps * 32)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
@@ -270,8 +271,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   const void* thin_bytes = kSwap ? args.b : args.a;
   const void* wide_bytes = kSwap ? args.a : args.b;
   const i64 thin_ld = kSwap ? args.ldb : args.lda, wide_ld = kSwap ? args.lda : args.ldb;
-  const auto* thin = static_cast<const TypeThin*>(thin_bytes) +
-                     batch * (kSwap ? args.stride_b : args.stride_a);
+  const auto* thin =
+      static_cast<const TypeThin*>(thin_bytes) + batch * (kSwap ? args.stride_b : args.stride_a);
   const auto* wide = static_cast<const TypeWide*>(wide_bytes) +
                      batch * (kSwap ? args.stride_a : args.stride_b) + row0 * wide_ld;
   const int rows = thin_rows(args);
@@ -280,7 +281,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     const i64 left = args.k - k;
     Acc right[kRows][kWidth];
     _Pragma("unroll") for (int r = 0; r < kRows; ++r)
-      load_some<TypeWide, true>(right[r], wide + r * wide_ld + k, 1, row0 + r < wide_rows ? left : 0);
+      load_some<TypeWide, true>(right[r], wide + r * wide_ld + k, 1,
+                                row0 + r < wide_rows ? left : 0);
     _Pragma("unroll") for (int t = 0; t < kThin; ++t) {
       Acc here[kWidth];
       load_some<TypeThin, kThinAlongK>(

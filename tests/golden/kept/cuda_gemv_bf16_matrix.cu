@@ -61,16 +61,15 @@ KILN_DEVICE uint4 fetch_bytes(const unsigned char* at, const unsigned char* begi
   const i64 first = begin - at, last = end - at - 1;
   u32 bytes[16], words[4] = {};
   _Pragma("unroll") for (int i = 0; i < 16; ++i) bytes[i] = at[max(first, min(i64(i), last))];
-  _Pragma("unroll") for (int i = 0; i < 16; ++i) words[i / 4] |=
-      (i >= first && i <= last ? bytes[i] : 0) << i % 4 * 8;
+  _Pragma("unroll") for (int i = 0; i < 16; ++i)
+    words[i / 4] |= (i >= first && i <= last ? bytes[i] : 0) << i % 4 * 8;
   return uint4{words[0], words[1], words[2], words[3]};
 }
 
-/// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of them
-/// in registers.
+/// The bytes where they belong. Words are chosen bit by bit of their number, which keeps all of
+/// them in registers.
 KILN_DEVICE uint4 shifted(const Fetched& f) {
-  const u32 all[8] = {f.low.x,  f.low.y,  f.low.z,  f.low.w,
-                      f.high.x, f.high.y, f.high.z, f.high.w};
+  const u32 all[8] = {f.low.x, f.low.y, f.low.z, f.low.w, f.high.x, f.high.y, f.high.z, f.high.w};
   const bool one = (f.shift & 4) != 0, two = (f.shift & 8) != 0;
   u32 from[5];
   _Pragma("unroll") for (int i = 0; i < 5; ++i) {
@@ -94,15 +93,14 @@ constexpr int kColumns = 8;  // of the instruction
 static_assert(kThin <= kColumns, "thin rows are the instruction's columns");
 
 /// Element `e` of the word at `place` of a panel: 0 stands before the first whole word.
-KILN_DEVICE i64 element_at(int head, int place, int e) {
-  return head + i64(place - 1) * kEach + e;
-}
+KILN_DEVICE i64 element_at(int head, int place, int e) { return head + i64(place - 1) * kEach + e; }
 
 /// What a block brings to shared memory, in pieces for its threads: the thin rows' whole words, and
 /// element by element what is ragged of either operand.
 struct Pieces {
   static constexpr int kThreads = kWarps * 32;
-  /// Ragged words of the thin rows, and the two whole ones beside which there may be nothing to read.
+  /// Ragged words of the thin rows, and the two whole ones beside which there may be nothing to
+  /// read.
   static constexpr int kThinWords = 2 * kThin + 2;
   static constexpr int kEnds = (16 * 2 * kEach + kThreads - 1) / kThreads;
   static constexpr int kSingles = (kThinWords * kEach + kThreads - 1) / kThreads;
@@ -124,14 +122,15 @@ struct Pieces {
   static __device__ __forceinline__ bool is_whole(int i, int words, int rows) {
     return i > 0 && i < words * kThin - 1 - (kThin - rows) && (kThin == rows || i % kThin < rows);
   }
-  static __device__ __forceinline__ const unsigned char* whole_at(const Thin& thin, int i, int head) {
+  static __device__ __forceinline__ const unsigned char* whole_at(const Thin& thin, int i,
+                                                                  int head) {
     return reinterpret_cast<const unsigned char*>(thin.from + i % kThin * thin.ld +
                                                   element_at(head, i / kThin + 1, 0));
   }
 
   template <typename WideRow>
-  __device__ __forceinline__ void fetch(const WideRow& wide_row, const Thin& thin, int rows, int head,
-                                        int words, i64 k) {
+  __device__ __forceinline__ void fetch(const WideRow& wide_row, const Thin& thin, int rows,
+                                        int head, int words, i64 k) {
     _Pragma("unroll") for (int j = 0; j < kEnds; ++j) {
       const int i = number(j), row = i / (2 * kEach);
       const i64 at = element_at(head, i / kEach % 2 * (words + 1), i % kEach);
@@ -142,7 +141,8 @@ struct Pieces {
       const int word = number(j) / kEach;
       const i64 at = element_at(head, place_of_single(word, words, rows), number(j) % kEach);
       singles[j] = TypeThin{};
-      if (word < 2 * rows + 2 && at >= 0 && at < k) singles[j] = thin.at(row_of_single(word, rows), at);
+      if (word < 2 * rows + 2 && at >= 0 && at < k)
+        singles[j] = thin.at(row_of_single(word, rows), at);
     }
     _Pragma("unroll") for (int j = 0; j < kWhole; ++j) {
       const int i = number(j);
@@ -154,8 +154,8 @@ struct Pieces {
         high[j] = f.high;
       } else {
         Word<TypeThin> word;
-        _Pragma("unroll") for (int e = 0; e < kEach; ++e) word.x[e] =
-            thin.at(i % kThin, element_at(head, i / kThin + 1, e));
+        _Pragma("unroll") for (int e = 0; e < kEach; ++e)
+          word.x[e] = thin.at(i % kThin, element_at(head, i / kThin + 1, e));
         low[j] = reinterpret_cast<const uint4&>(word);
       }
     }
@@ -165,7 +165,8 @@ struct Pieces {
                                         const Thin& thin, int rows, int head, int words) const {
     _Pragma("unroll") for (int j = 0; j < kEnds; ++j) {
       const int i = number(j), row = i / (2 * kEach);
-      if (row < 16) reinterpret_cast<TypeWide*>(&wide_ends[row][i / kEach % 2])[i % kEach] = ends[j];
+      if (row < 16)
+        reinterpret_cast<TypeWide*>(&wide_ends[row][i / kEach % 2])[i % kEach] = ends[j];
     }
     _Pragma("unroll") for (int j = 0; j < kSingles; ++j) {
       const int word = number(j) / kEach;
@@ -177,14 +178,16 @@ struct Pieces {
       const int i = number(j);
       if (!is_whole(i, words, rows)) continue;
       const int shift = int(reinterpret_cast<u64>(whole_at(thin, i, head)) & 15);
-      panel[i % kThin][i / kThin + 1] = kThinAlongK ? shifted(Fetched{low[j], high[j], shift}) : low[j];
+      panel[i % kThin][i / kThin + 1] =
+          kThinAlongK ? shifted(Fetched{low[j], high[j], shift}) : low[j];
     }
   }
 };
 
 /// sums += wide · thin over one word of each row: `wide` has those of rows g and g + 8.
 KILN_DEVICE void multiply_words(Acc (&sums)[4], const uint4 (&wide)[2], const uint4& thin) {
-  const Fragment low[4] = {wide[0].x, wide[1].x, wide[0].y, wide[1].y}, low_thin[2] = {thin.x, thin.y};
+  const Fragment low[4] = {wide[0].x, wide[1].x, wide[0].y, wide[1].y},
+                 low_thin[2] = {thin.x, thin.y};
   const Fragment high[4] = {wide[0].z, wide[1].z, wide[0].w, wide[1].w},
                  high_thin[2] = {thin.z, thin.w};
   multiply_step(sums, low, low_thin);
@@ -228,11 +231,12 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
   let_next_grid_start();
   uint4 held[kSteps][2];
   _Pragma("unroll") for (int s = 0; s < kSteps; ++s)
-    _Pragma("unroll") for (int r = 0; r < 2; ++r) held[s][r] =
-        first + s * 4 < words ? reinterpret_cast<const uint4*>(rows[r] + head)[first + s * 4]
-                              : uint4{};
-  // All of it on its way before any of it is stored; behind the wide rows' words, because all blocks
-  // want the same ones.
+    _Pragma("unroll") for (int r = 0; r < 2; ++r)
+      held[s][r] = first + s * 4 < words
+                       ? reinterpret_cast<const uint4*>(rows[r] + head)[first + s * 4]
+                       : uint4{};
+  // All of it on its way before any of it is stored; behind the wide rows' words, because all
+  // blocks want the same ones.
   Pieces pieces;
   const int thin_count = thin_rows(args);
   pieces.fetch(wide_row, thin, thin_count, head, words, k);
@@ -250,7 +254,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32, kResident)
   }
   if (warp == 0) {
     uint4 ragged[2] = {};
-    if (t < 2) _Pragma("unroll") for (int r = 0; r < 2; ++r) ragged[r] = ends[g + r * 8][t];
+    if (t < 2)
+      _Pragma("unroll") for (int r = 0; r < 2; ++r) ragged[r] = ends[g + r * 8][t];
     multiply_words(sums[1], ragged, thin_word(t < 2, t * (words + 1)));
   }
   _Pragma("unroll") for (int i = 0; i < 4; ++i)

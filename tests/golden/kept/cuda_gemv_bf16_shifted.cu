@@ -19,9 +19,9 @@ constexpr bool kThinAlongK = true;  // the thin operand's neighbours run along k
 #define KILN_WIDE TypeB
 
 // ---- cuda/gemv/shifted.cu ----
-// A warp reads the words of its rows, and what stands before and behind them one element a lane. The
-// thin operand lies in shared memory so that its words hold the same k as theirs. Expects words.h,
-// grid_ptx.h.
+// A warp reads the words of its rows, and what stands before and behind them one element a lane.
+// The thin operand lies in shared memory so that its words hold the same k as theirs. Expects
+// words.h, grid_ptx.h.
 
 static_assert(kPanel % (32 * kAhead) == 0, "a panel is a whole number of turns");
 
@@ -38,11 +38,11 @@ KILN_DEVICE void lay_out(uint4 (&panel)[kThin][kPanel], const Thin& thin, int ro
       const int part = min(i + j * kWarps, parts - 1);
       t[j] = part % rows;
       place[j] = min(part / rows * 32 + lane, words - 1);
-      _Pragma("unroll") for (int e = 0; e < kEach; ++e) some[j].x[e] =
-          thin.at(t[j], k0 + place[j] * kEach + e);
+      _Pragma("unroll") for (int e = 0; e < kEach; ++e)
+        some[j].x[e] = thin.at(t[j], k0 + place[j] * kEach + e);
     }
-    _Pragma("unroll") for (int j = 0; j < kTogether; ++j) panel[t[j]][place[j]] =
-        reinterpret_cast<const uint4&>(some[j]);
+    _Pragma("unroll") for (int j = 0; j < kTogether; ++j)
+      panel[t[j]][place[j]] = reinterpret_cast<const uint4&>(some[j]);
   }
 }
 
@@ -114,8 +114,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   const int tail = int(args.k - head - i64(words) * kEach);
   // Rows that are not there are read as copies of the warp's first; nothing, if that one is not.
   const TypeWide* rows[kRows];
-  _Pragma("unroll") for (int r = 0; r < kRows; ++r) rows[r] =
-      wide + (row0 + r * kEach < wide_rows ? r * kEach * wide_ld : 0);
+  _Pragma("unroll") for (int r = 0; r < kRows; ++r)
+    rows[r] = wide + (row0 + r * kEach < wide_rows ? r * kEach * wide_ld : 0);
   const int end = row0 < wide_rows ? words : 0;
   const auto read = [&](int r, int at) {
     return at < end ? reinterpret_cast<const uint4*>(rows[r] + head)[at] : uint4{};
@@ -131,21 +131,20 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
   if (lane < head + tail && row0 < wide_rows) {
     const i64 k = lane < head ? i64(lane) : lane + i64(words) * kEach;
     _Pragma("unroll") for (int r = 0; r < kRows; ++r) wide_ends[r] = rows[r][k];
-    _Pragma("unroll") for (int t = 0; t < kThin; ++t) thin_ends[t] =
-        thin.at(t < thin_count ? t : 0, k);
+    _Pragma("unroll") for (int t = 0; t < kThin; ++t)
+      thin_ends[t] = thin.at(t < thin_count ? t : 0, k);
   }
   lay_out(panel, thin, thin_count, head, min(words, kPanel));
   Acc sums[kRows][kThin];
   _Pragma("unroll") for (int r = 0; r < kRows; ++r)
-    _Pragma("unroll") for (int t = 0; t < kThin; ++t) sums[r][t] =
-        widened(wide_ends[r]) * widened(thin_ends[t]);
+    _Pragma("unroll") for (int t = 0; t < kThin; ++t)
+      sums[r][t] = widened(wide_ends[r]) * widened(thin_ends[t]);
   __syncthreads();
   for (int word0 = 0;;) {
     const int here = min(words - word0, kPanel);
     for (int i = lane; i < here + lane; i += 32 * kAhead) {
       _Pragma("unroll") for (int a = 0; a < kAhead; ++a)
-        if (word0 + i + a * 32 < end)
-          multiply(sums, ahead[a], panel, thin_count, i + a * 32);
+        if (word0 + i + a * 32 < end) multiply(sums, ahead[a], panel, thin_count, i + a * 32);
       // Fetched when all before are used: the hardware waits for the youngest load with the oldest.
       const int next = word0 + i + 32 * kAhead;
       if (next - lane < end)

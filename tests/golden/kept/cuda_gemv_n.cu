@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N N 3 4099 4096
 // config:  cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_0dd6586963cde2b1.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_4ae3a601132232f7.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -176,8 +176,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -303,8 +303,8 @@ KILN_DEVICE u32 count_arrival(u32* counter) {
 }
 
 // ---- cuda/simt/combine_ptx.h ----
-// Accumulators to and from the workspace, past L1, which may hold what another block has overwritten
-// since.
+// Accumulators to and from the workspace, past L1, which may hold what another block has
+// overwritten since.
 
 KILN_DEVICE void store_past_l1(float* to, float x) {
   asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
@@ -414,11 +414,11 @@ struct Ends {
 // lanes have words side by side. Columns of the wide operand are the instruction's rows, thin rows
 // its columns. Expects wide.h, mma.h.
 
-constexpr int kInstructionRows = 8;     // thin rows of an instruction
+constexpr int kInstructionRows = 8;           // thin rows of an instruction
 constexpr int kColumns = 8 * kEach * kWords;  // that a warp reads of a line
 /// Columns of D of a block; a word less than it reads, where lines begin within a word.
 constexpr int kTileColumns = kAligned ? kColumns : kColumns - kEach;
-constexpr int kLines = 16;              // of a warp and an instruction
+constexpr int kLines = 16;                       // of a warp and an instruction
 constexpr int kTurn = kWarps * kLines * kAhead;  // that a block multiplies between two fetches
 constexpr int kThinTiles = (kThin + kInstructionRows - 1) / kInstructionRows;
 static_assert(kEach == 8, "elements of 16 bits");
@@ -473,7 +473,7 @@ struct Sums {
         const i64 line = k + warp + i64(a * kLines + in_quad * 4 + j) * kWarps;
         const unsigned char* at = wide.at(line, 0) + word;
         _Pragma("unroll") for (int v = 0; v < kWords; ++v)
-            held[a][v][j] = wide.word(at + v * 128, line < last);
+          held[a][v][j] = wide.word(at + v * 128, line < last);
       }
   }
   __device__ __forceinline__ void mend(const Wide& wide, const Ends& ends, i64 k, i64 last) {
@@ -520,8 +520,7 @@ struct Sums {
     _Pragma("unroll") for (int v = 0; v < kWords; ++v)
       _Pragma("unroll") for (int i = 0; i < kEach / 2; ++i)
         _Pragma("unroll") for (int e = 0; e < 2; ++e)
-            part[(v * 8 + lane / 4) * 9 + i * 2 + e] =
-                of[t / kInstructionRows][v][i][e * 2 + t % 2];
+          part[(v * 8 + lane / 4) * 9 + i * 2 + e] = of[t / kInstructionRows][v][i][e * 2 + t % 2];
   }
 };
 
@@ -583,8 +582,8 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     __syncthreads();
     for (int i = int(threadIdx.x); i < kTileColumns; i += kWarps * 32) {
       Acc sum = Acc(0);
-      _Pragma("unroll") for (int w = 0; w < kWarps; ++w) sum +=
-          parts[w][place_of_column(i + wide.offset_of(first + w))];
+      _Pragma("unroll") for (int w = 0; w < kWarps; ++w)
+        sum += parts[w][place_of_column(i + wide.offset_of(first + w))];
       store_past_l1(partial + (i64(split) * kThin + t) * kTileColumns + i, sum);
     }
     __syncthreads();
@@ -606,7 +605,7 @@ extern "C" __global__ void __launch_bounds__(kWarps * 32)
     if (column >= columns) continue;
     Acc part[kSplits];
     _Pragma("unroll") for (int s = 0; s < kSplits; ++s)
-        load_past_l1(part[s], partial + i64(s) * (kThin * kTileColumns) + i);
+      load_past_l1(part[s], partial + i64(s) * (kThin * kTileColumns) + i);
     Acc sum = part[0];
     _Pragma("unroll") for (int s = 1; s < kSplits; ++s) sum += part[s];
     store_one(out, sum, kSwap ? column : t, kSwap ? t : column);

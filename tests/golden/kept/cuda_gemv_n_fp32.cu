@@ -41,8 +41,8 @@ struct Panel {
 KILN_DEVICE void lay_out(Panel& panel, const Thin& thin, int rows, i64 k0, int lines) {
   const int end = int(ceil_div(lines, kTurn)) * kTurn;
   _Pragma("unroll 1") for (int line = int(threadIdx.x); line < end; line += kWarps * 32)
-    _Pragma("unroll") for (int t = 0; t < kThin; ++t) panel.lines[line].x[t] =
-        t < rows && line < lines ? widened(thin.at(t, k0 + line)) : Acc(0);
+    _Pragma("unroll") for (int t = 0; t < kThin; ++t)
+      panel.lines[line].x[t] = t < rows && line < lines ? widened(thin.at(t, k0 + line)) : Acc(0);
 }
 
 /// Of a warp's columns, those of a lane 33 places apart, so that lanes are in different banks.
@@ -85,6 +85,6 @@ struct Sums {
   }
   __device__ __forceinline__ void store_row(Acc (&part)[kPartSize], int t) const {
     _Pragma("unroll") for (int e = 0; e < kEach; ++e)
-        part[e * 33 + (int(threadIdx.x) & 31)] = of[t][e];
+      part[e * 33 + (int(threadIdx.x) & 31)] = of[t][e];
   }
 };

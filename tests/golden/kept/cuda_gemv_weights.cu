@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 1 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_weights_6bafcfb5a303f6f0.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_weights_7d2f6170be287621.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -176,8 +176,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -299,8 +299,8 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
                    offset.pair);
 }
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
   const u32 y[4] = {x[0], x[1], x[2], x[3]};
   _Pragma("unroll") for (int i = 0; i < 4; ++i)
@@ -381,11 +381,11 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
 // Codes and elements of A on their way from memory to a lane's registers, in the order in which the
 // matrix instruction takes them. Expects scaling.h, pairs.h, read_ptx.h.
 
-constexpr int kWords = kRead / 4;                        // of a read of codes
-constexpr int kWordSteps = kPairs / 2;                   // of the matrix instruction, of a word
+constexpr int kWords = kRead / 4;       // of a read of codes
+constexpr int kWordSteps = kPairs / 2;  // of the matrix instruction, of a word
 constexpr int kWordCodes = 32 / kCodeBits;
-constexpr int kLaneCodes = kWords * kWordCodes;          // of a read
-constexpr int kReads = kDecodeK / (4 * kLaneCodes);      // of a chunk
+constexpr int kLaneCodes = kWords * kWordCodes;      // of a read
+constexpr int kReads = kDecodeK / (4 * kLaneCodes);  // of a chunk
 constexpr int kTileN = kTilesM * 16, kTileM = kTilesN * 8;
 
 /// A lane's codes of a chunk, and the elements of A that they meet.
@@ -401,7 +401,7 @@ struct alignas(kPairs * 4) SomeA {
 struct Source {
   const unsigned char *codes, *left;  // of the block's first column and row, this lane's first byte
   u32 column[kLaneColumns], row[kTilesN];  // bytes from there on
-  int k;                                   // codes from the lane's first one on
+  int k;  // codes from the lane's first one on
 
   static __device__ __forceinline__ Source at(const KilnGpuArgs& args, i64 batch, i64 row0,
                                               i64 column0, int lane) {
@@ -412,7 +412,8 @@ struct Source {
     s.left = static_cast<const unsigned char*>(args.a) +
              (batch * args.stride_a + row0 * args.lda + first) * i64(sizeof(TypeA));
     _Pragma("unroll") for (int c = 0; c < kLaneColumns; ++c)
-      s.column[c] = u32(min(i64(c * 8 + lane / 4), args.n - 1 - column0) * args.ldb * kCodeBits / 8);
+      s.column[c] =
+          u32(min(i64(c * 8 + lane / 4), args.n - 1 - column0) * args.ldb * kCodeBits / 8);
     _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
       s.row[j] = u32(min(i64(j * 8 + lane / 4), args.m - 1 - row0) * args.lda * i64(sizeof(TypeA)));
     s.k = int(args.k) - first;
@@ -439,8 +440,8 @@ struct Source {
         _Pragma("unroll") for (int w = 0; w < kWords; ++w) {
           SomeA some = {};
           if (at < k)
-            some = *reinterpret_cast<const SomeA*>(
-                left + row[j] + (i64(at) + w * kWordCodes) * i64(sizeof(TypeA)));
+            some = *reinterpret_cast<const SomeA*>(left + row[j] +
+                                                   (i64(at) + w * kWordCodes) * i64(sizeof(TypeA)));
           _Pragma("unroll") for (int i = 0; i < kPairs; ++i) to[r][j][w][i] = some.x[i];
           pair_alike(to[r][j][w]);
         }
@@ -449,12 +450,12 @@ struct Source {
 };
 
 // ---- cuda/gemv_weights/gemv_weights.cu ----
-// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go from
-// memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps share
-// k in chunks, one after the other in turn, and each has kAhead chunks on their way. The weights are
-// the left operand of the matrix instruction; any order of k will do as long as both operands agree,
-// so that the bytes that a lane reads serve as they lie. A is read through L1, which all warps of an
-// SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
+// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go
+// from memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps
+// share k in chunks, one after the other in turn, and each has kAhead chunks on their way. The
+// weights are the left operand of the matrix instruction; any order of k will do as long as both
+// operands agree, so that the bytes that a lane reads serve as they lie. A is read through L1,
+// which all warps of an SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
 
 /// Sums of 16 columns and 8 rows each.
 using Sums = Acc[kTilesM][kTilesN][4];
@@ -467,8 +468,9 @@ KILN_DEVICE void multiply(Sums& sums,
       _Pragma("unroll") for (int s = 0; s < kWordSteps; ++s) {
         _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
           u32 numbers[4];
-          _Pragma("unroll") for (int e = 0; e < 4; ++e) numbers[e] =
-              pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2, factors.offset[i * 2 + e % 2][0]);
+          _Pragma("unroll") for (int e = 0; e < 4; ++e)
+            numbers[e] = pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2,
+                                 factors.offset[i * 2 + e % 2][0]);
           _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
             mma_sync(sums[i][j], numbers, left[r][j][w] + s * 2);
         }
@@ -514,10 +516,9 @@ KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
-    kiln_gemm(
-        const __grid_constant__ KilnGpuArgs args
-    ) {
+extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks) kiln_gemm(
+    const __grid_constant__ KilnGpuArgs args
+) {
   __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
   const int lane = int(threadIdx.x) % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.

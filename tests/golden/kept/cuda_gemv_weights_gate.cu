@@ -110,11 +110,11 @@ KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, 
 // Codes and elements of A on their way from memory to a lane's registers, in the order in which the
 // matrix instruction takes them. Expects scaling.h, pairs.h, read_ptx.h.
 
-constexpr int kWords = kRead / 4;                        // of a read of codes
-constexpr int kWordSteps = kPairs / 2;                   // of the matrix instruction, of a word
+constexpr int kWords = kRead / 4;       // of a read of codes
+constexpr int kWordSteps = kPairs / 2;  // of the matrix instruction, of a word
 constexpr int kWordCodes = 32 / kCodeBits;
-constexpr int kLaneCodes = kWords * kWordCodes;          // of a read
-constexpr int kReads = kDecodeK / (4 * kLaneCodes);      // of a chunk
+constexpr int kLaneCodes = kWords * kWordCodes;      // of a read
+constexpr int kReads = kDecodeK / (4 * kLaneCodes);  // of a chunk
 constexpr int kTileN = kTilesM * 16, kTileM = kTilesN * 8;
 constexpr int kColumns = kTileN / 2;  // of D in a tile, which has both factors of each
 
@@ -130,9 +130,9 @@ struct alignas(kPairs * 4) SomeA {
 /// stored.
 struct Source {
   const unsigned char *codes, *left;  // of the block's first column and row, this lane's first byte
-  i64 other;                               // bytes from a column of the first factor to the second's
-  u32 column[kTilesM], row[kTilesN];       // bytes from there on: columns are those of the first one
-  int k;                                   // codes from the lane's first one on
+  i64 other;                          // bytes from a column of the first factor to the second's
+  u32 column[kTilesM], row[kTilesN];  // bytes from there on: columns are those of the first one
+  int k;  // codes from the lane's first one on
 
   static __device__ __forceinline__ Source at(const KilnGpuArgs& args, i64 batch, i64 row0,
                                               i64 column0, int lane) {
@@ -173,8 +173,8 @@ struct Source {
         _Pragma("unroll") for (int w = 0; w < kWords; ++w) {
           SomeA some = {};
           if (at < k)
-            some = *reinterpret_cast<const SomeA*>(
-                left + row[j] + (i64(at) + w * kWordCodes) * i64(sizeof(TypeA)));
+            some = *reinterpret_cast<const SomeA*>(left + row[j] +
+                                                   (i64(at) + w * kWordCodes) * i64(sizeof(TypeA)));
           _Pragma("unroll") for (int i = 0; i < kPairs; ++i) to[r][j][w][i] = some.x[i];
           pair_alike(to[r][j][w]);
         }
@@ -183,12 +183,12 @@ struct Source {
 };
 
 // ---- cuda/gemv_weights/gemv_weights.cu ----
-// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go from
-// memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps share
-// k in chunks, one after the other in turn, and each has kAhead chunks on their way. The weights are
-// the left operand of the matrix instruction; any order of k will do as long as both operands agree,
-// so that the bytes that a lane reads serve as they lie. A is read through L1, which all warps of an
-// SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
+// Few rows of A times weights of four or eight bits that are k-major, bound by memory: codes go
+// from memory to the registers in which they are decoded. A block has 16·kTilesM columns, its warps
+// share k in chunks, one after the other in turn, and each has kAhead chunks on their way. The
+// weights are the left operand of the matrix instruction; any order of k will do as long as both
+// operands agree, so that the bytes that a lane reads serve as they lie. A is read through L1,
+// which all warps of an SM share. Expects source.h, mma_ptx.h, grid_ptx.h, cuda/gemv/store.h.
 
 /// Sums of 16 columns and 8 rows each.
 using Sums = Acc[kTilesM][kTilesN][4];
@@ -201,8 +201,9 @@ KILN_DEVICE void multiply(Sums& sums,
       _Pragma("unroll") for (int s = 0; s < kWordSteps; ++s) {
         _Pragma("unroll") for (int i = 0; i < kTilesM; ++i) {
           u32 numbers[4];
-          _Pragma("unroll") for (int e = 0; e < 4; ++e) numbers[e] =
-              pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2, factors.offset[i * 2 + e % 2][0]);
+          _Pragma("unroll") for (int e = 0; e < 4; ++e)
+            numbers[e] = pair_of(codes[r][i * 2 + e % 2][w], s * 2 + e / 2,
+                                 factors.offset[i * 2 + e % 2][0]);
           _Pragma("unroll") for (int j = 0; j < kTilesN; ++j)
             mma_sync(sums[i][j], numbers, left[r][j][w] + s * 2);
         }
@@ -248,15 +249,15 @@ KILN_DEVICE void run(Sums& sums, const Source& source, const Scaling& scaling, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks)
-    kiln_gemm(
-        const __grid_constant__ KilnGpuArgs args
-    ) {
+extern "C" __global__ void __launch_bounds__(kWarps * 32, kBlocks) kiln_gemm(
+    const __grid_constant__ KilnGpuArgs args
+) {
   __shared__ Acc parts[kWarps][kTileM][kTileN + 1];
   const int lane = int(threadIdx.x) % 32;
   // Through a shuffle, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffff, int(threadIdx.x) / 32, 0);
-  const u32 down = u32(args.m + kTileM - 1) / kTileM, across = u32(args.n + kColumns - 1) / kColumns;
+  const u32 down = u32(args.m + kTileM - 1) / kTileM,
+            across = u32(args.n + kColumns - 1) / kColumns;
   // Rows first: their blocks read the same codes.
   const u32 tile = blockIdx.x / down, batch = tile / across;
   const i64 row0 = i64(blockIdx.x % down) * kTileM, column0 = i64(tile % across) * kColumns;

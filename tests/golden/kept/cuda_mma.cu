@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_b94cd9eb262f5c9f.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_2b854da3191ff293.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -185,8 +185,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -470,9 +470,9 @@ using TileB = Tile<TypeB, false, kAlongKB, kBlockN, kBitsB, kBaseB, kShiftB>;
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
 };
 
 struct TileScheduler {
@@ -481,7 +481,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
@@ -601,9 +601,9 @@ struct Copier {
 
 using Sums = Acc[kTilesM][kTilesN][4];
 constexpr int kNear = TileB::kNear;
-constexpr int kRun = 2 * kNear;                // neighbouring columns of a lane
-constexpr int kWarpN = kTilesN * 8;            // columns of a warp
-constexpr int kWord = 16 / int(sizeof(Acc));   // sums that one shared-memory access brings
+constexpr int kRun = 2 * kNear;               // neighbouring columns of a lane
+constexpr int kWarpN = kTilesN * 8;           // columns of a warp
+constexpr int kWord = 16 / int(sizeof(Acc));  // sums that one shared-memory access brings
 /// Neighbouring columns that a lane finishes together.
 constexpr int kTogether = kStoreWidth > kWord ? kStoreWidth : kWord;
 constexpr int kRowPitch = sums_pitch(kWarpN, kNear, int(sizeof(Acc)));
@@ -639,8 +639,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns
     if (e + kStoreWidth <= columns) {
       some = *reinterpret_cast<const SomeD*>(from + e);
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          some.x[s] = from[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) some.x[s] = from[e + s];
     }
     _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
   }
@@ -654,8 +654,8 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
       _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
       *reinterpret_cast<SomeD*>(to + e) = some;
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          to[e + s] = x[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) to[e + s] = x[e + s];
     }
   }
 }
@@ -680,7 +680,8 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
 }
 
 // ---- cuda/mma/store.h ----
-// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h, finish.h.
+// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h,
+// finish.h.
 
 /// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
 KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,
@@ -706,8 +707,8 @@ KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 c
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects store.h and what stands before
-// it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands
+// before it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage

@@ -51,8 +51,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns
     if (e + kStoreWidth <= columns) {
       some = *reinterpret_cast<const SomeD*>(from + e);
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          some.x[s] = from[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) some.x[s] = from[e + s];
     }
     _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
   }
@@ -66,8 +66,8 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
       _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
       *reinterpret_cast<SomeD*>(to + e) = some;
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          to[e + s] = x[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) to[e + s] = x[e + s];
     }
   }
 }
@@ -93,7 +93,8 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
 }
 
 // ---- cuda/mma/store.h ----
-// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h, finish.h.
+// Sums to D: through shared memory, so that whole lines of D are written. Expects place.h,
+// finish.h.
 
 /// (row0, column0): the warp's first element of D; `room`: its part of shared memory.
 KILN_DEVICE void store_sums(const Sums& sums, const Output& out, i64 row0, i64 column0, u32 room,

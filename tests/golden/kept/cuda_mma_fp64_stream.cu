@@ -67,8 +67,8 @@ KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thre
   __shared__ u32 arrived;
   constexpr int kPart = kTilesM * kTilesN * 4 * kThreads;
   u32* counter = static_cast<u32*>(workspace) + work.tile;
-  Acc* parts = reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) +
-               thread * 2;
+  Acc* parts =
+      reinterpret_cast<Acc*>(static_cast<unsigned char*>(workspace) + kCounterBytes) + thread * 2;
   Acc* mine = parts + i64(slot_of(work, work.part)) * kPart;
   _Pragma("unroll") for (int s = 0; s < kTilesM * kTilesN * 2; ++s)
     store_pair(mine + s * 2 * kThreads, &sums[s / 2 / kTilesN][s / 2 % kTilesN][s % 2 * 2]);
@@ -98,8 +98,8 @@ KILN_DEVICE bool combine(Sums& sums, const Work& work, void* workspace, int thre
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects store.h and what stands before
-// it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands
+// before it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage

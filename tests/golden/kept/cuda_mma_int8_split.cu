@@ -54,12 +54,12 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
-  int part, parts;    // which of how many parts of the tile's k
-  int tile;           // number of the cluster's tile
-  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
+  int begin, count;  // stages of k
+  int part, parts;  // which of how many parts of the tile's k
+  int tile;         // number of the cluster's tile
+  u32 first_slot;   // of the workspace, for the accumulators of the tile's first part
 };
 
 struct TileScheduler {
@@ -68,7 +68,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).

@@ -165,9 +165,9 @@ struct Groups {
 // it, so that an empty product has none. Expects groups.h.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
 };
 
 struct TileScheduler {
@@ -176,7 +176,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   Groups groups;
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
@@ -226,8 +226,8 @@ struct TileScheduler {
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects store.h and what stands before
-// it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands
+// before it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage

@@ -54,8 +54,8 @@ KILN_DEVICE double quotient(double x, double y) { return x / y; }
 KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -253,8 +253,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns
     if (e + kStoreWidth <= columns) {
       some = *reinterpret_cast<const SomeD*>(from + e);
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          some.x[s] = from[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) some.x[s] = from[e + s];
     }
     _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
   }
@@ -268,8 +268,8 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
       _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
       *reinterpret_cast<SomeD*>(to + e) = some;
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          to[e + s] = x[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) to[e + s] = x[e + s];
     }
   }
 }
@@ -296,8 +296,8 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
 // Matrix instructions of a warp, on every NVIDIA GPU since Turing: a block's tiles of A and B pass
 // through a ring of stages in shared memory, and each warp multiplies its part of the block's tile
 // from registers. Where cp.async exists and the alignment allows it, copies of the next stages are
-// always on their way; else the next stage waits in registers. Expects store.h and what stands before
-// it.
+// always on their way; else the next stage waits in registers. Expects store.h and what stands
+// before it.
 
 constexpr int kStageBytes = TileA::kBytes + TileB::kBytes;
 constexpr int kSteps = kBlockK / kStepK;  // of a stage
@@ -431,8 +431,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   const Groups groups = Groups::at(shared_address(tables), args);
   groups.read(args, int(threadIdx.x), kThreads);
   __syncthreads();
-  if (threadIdx.x < 32)
-    groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
+  if (threadIdx.x < 32) groups.count_tiles(scheduler_of(args).rights, int(threadIdx.x));
   __syncthreads();
   if (threadIdx.x == 0) {
     TileScheduler scheduler = scheduler_of(args);
@@ -442,7 +441,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   }
   __syncthreads();
   if (!any) return;
-  work_on(work,
-          args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
+  work_on(work, args_of_group(args, work.batch, work.first_row, work.rows, kAlongKA ? args.lda : 1),
           ring);
 }

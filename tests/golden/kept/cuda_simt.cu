@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_2f79fec09511de9c.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_2636003903477d85.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -170,8 +170,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -297,9 +297,9 @@ KILN_DEVICE constexpr int copied_k(int q, bool along_k, int rows, int width, int
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
 };
 
 struct TileScheduler {
@@ -308,7 +308,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
@@ -393,8 +393,8 @@ struct Copier {
 
   const T* from;  // this thread's first element of the tile that comes next
   i64 ld;
-  int row, k;     // of that element in the tile
-  int rows;       // of the tile that exist
+  int row, k;  // of that element in the tile
+  int rows;    // of the tile that exist
   Read held[kReads];
 
   __device__ __forceinline__ void start(const T* operand, i64 pitch, i64 first_row, i64 first_k,
@@ -434,7 +434,8 @@ struct Copier {
       if (count == Width) {
         held[i] = *reinterpret_cast<const Read*>(at(i));
       } else {
-        _Pragma("unroll") for (int e = 0; e < Width; ++e) if (e < count) held[i].x[e] = at(i)[e];
+        _Pragma("unroll") for (int e = 0; e < Width; ++e)
+          if (e < count) held[i].x[e] = at(i)[e];
       }
     }
   }
@@ -444,8 +445,8 @@ struct Copier {
       _Pragma("unroll") for (int e = 0; e < Width; e += kTogether) {
         Some<Acc, kTogether> some;
         _Pragma("unroll") for (int j = 0; j < kTogether; ++j) some.x[j] = widened(held[i].x[e + j]);
-        const int place = Lines<Rows>::place(k + k_to(i) + (AlongK ? e : 0),
-                                             row + rows_to(i) + (AlongK ? 0 : e));
+        const int place =
+            Lines<Rows>::place(k + k_to(i) + (AlongK ? e : 0), row + rows_to(i) + (AlongK ? 0 : e));
         *reinterpret_cast<Some<Acc, kTogether>*>(to + place) = some;
       }
     }
@@ -455,8 +456,8 @@ struct Copier {
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
-// where tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and
+// copy.h where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -599,7 +600,7 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
   TypeD* d = out.d + row * out.ldd + column;
   Several several;
   _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
-    if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+  if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
@@ -636,7 +637,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, thread);
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, thread);
   }
 }

@@ -34,12 +34,12 @@ constexpr bool kAlongKB = false;      // B's neighbours run along k
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
-  int part, parts;    // which of how many parts of the tile's k
-  int tile;           // number of the cluster's tile
-  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
+  int begin, count;  // stages of k
+  int part, parts;  // which of how many parts of the tile's k
+  int tile;         // number of the cluster's tile
+  u32 first_slot;   // of the workspace, for the accumulators of the tile's first part
 };
 
 struct TileScheduler {
@@ -48,7 +48,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   int divided_tiles;  // the first ones, whose k is divided evenly among all clusters
   int position, end;  // of this cluster's part of their k, in stages
 
@@ -201,8 +201,8 @@ struct Copier {
 
   const T* from;  // this thread's first element of the tile that comes next
   i64 ld;
-  int row, k;     // of that element in the tile
-  int rows;       // of the tile that exist
+  int row, k;  // of that element in the tile
+  int rows;    // of the tile that exist
 
   __device__ __forceinline__ void start(const T* operand, i64 pitch, i64 first_row, i64 first_k,
                                         i64 all_rows, int thread) {
@@ -248,8 +248,8 @@ struct Copier {
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
-// where tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and
+// copy.h where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -395,7 +395,7 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
   TypeD* d = out.d + row * out.ldd + column;
   Several several;
   _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
-    if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+  if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
@@ -433,7 +433,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
     if (!combine(sums, work, args.workspace, thread)) continue;
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, thread);
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, thread);
   }
 }

@@ -39,7 +39,7 @@ constexpr int kSumsBarrier = 1;  // of those that multiply; 0 is everybody's
 struct Ring {
   u32 barriers;  // of all stages: whole, then free
   int stage;
-  u32 parity;    // of the round that the ring is in
+  u32 parity;  // of the round that the ring is in
 
   static __device__ __forceinline__ Ring of(u32 barriers) { return Ring{barriers, 0, 0}; }
   /// By one thread, before anybody else has come.
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(2 * kThreads, kResident)
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, ring, work, reinterpret_cast<const Acc*>(shared), first_m, first_n, lane);
     if (!combine(sums, work, args.workspace, int(threadIdx.x))) continue;
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, int(threadIdx.x));
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, int(threadIdx.x));
   }
 }

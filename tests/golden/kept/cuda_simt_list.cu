@@ -32,8 +32,8 @@ constexpr bool kAlongKB = false;  // B's neighbours run along k
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
-// where tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and
+// copy.h where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -169,7 +169,7 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
   TypeD* d = out.d + row * out.ldd + column;
   Several several;
   _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
-    if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+  if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
@@ -215,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, thread);
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, thread);
   }
 }

@@ -74,8 +74,8 @@ struct Copier {
 
   const T* from;  // this thread's first element of the tile that comes next
   i64 ld;
-  int row, k;     // of that element in the tile
-  int rows;       // of the tile that exist
+  int row, k;  // of that element in the tile
+  int rows;    // of the tile that exist
   Read held[kReads];
 
   __device__ __forceinline__ void start(const T* operand, i64 pitch, i64 first_row, i64 first_k,
@@ -127,7 +127,8 @@ struct Copier {
       if (count == Width) {
         held[i] = *reinterpret_cast<const Read*>(at(i));
       } else {
-        _Pragma("unroll") for (int e = 0; e < Width; ++e) if (e < count) held[i].x[e] = at(i)[e];
+        _Pragma("unroll") for (int e = 0; e < Width; ++e)
+          if (e < count) held[i].x[e] = at(i)[e];
       }
     }
   }
@@ -137,8 +138,8 @@ struct Copier {
       _Pragma("unroll") for (int e = 0; e < Width; e += kTogether) {
         Some<Acc, kTogether> some;
         _Pragma("unroll") for (int j = 0; j < kTogether; ++j) some.x[j] = widened(held[i].x[e + j]);
-        const int place = Lines<Rows>::place(k + k_to(i) + (AlongK ? e : 0),
-                                             row + rows_to(i) + (AlongK ? 0 : e));
+        const int place =
+            Lines<Rows>::place(k + k_to(i) + (AlongK ? e : 0), row + rows_to(i) + (AlongK ? 0 : e));
         *reinterpret_cast<Some<Acc, kTogether>*>(to + place) = some;
       }
     }
@@ -148,8 +149,8 @@ struct Copier {
 // ---- cuda/simt/simt.cu ----
 // Ordinary multiply-adds, for every type and every layout. Each thread keeps kThreadM × kThreadN
 // sums; tiles of A and B pass through shared memory, or are read where they lie. Expects abi.h,
-// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and copy.h
-// where tiles are copied.
+// types.h, convert.h, epilogue.h, lanes.h, tile_scheduler.h, combine.h where k is divided, and
+// copy.h where tiles are copied.
 
 constexpr int kLanesN = 32 / kLanesM;
 constexpr int kWarpsM = kBlockM / (kLanesM * kThreadM);
@@ -293,7 +294,7 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
   TypeD* d = row_of_d(out, row) + column;
   Several several;
   _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
-    if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
+  if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
@@ -334,13 +335,13 @@ extern "C" __global__ void __launch_bounds__(kThreads, kResident)
   const KilnGpuArgs& whole = args;
   Work work;
   while (scheduler.take(work)) {
-    const KilnGpuArgs args = args_of_group(whole, work.batch, work.first_row, work.rows,
-                                           kAlongKA ? whole.lda : 1);
+    const KilnGpuArgs args =
+        args_of_group(whole, work.batch, work.first_row, work.rows, kAlongKA ? whole.lda : 1);
     const auto* a = static_cast<const TypeA*>(args.a) + work.batch * args.stride_a;
     const auto* b = static_cast<const TypeB*>(args.b) + work.batch * args.stride_b;
     Acc sums[kThreadM][kThreadN] = {};
     sum_products(sums, args, work, a, b, first_m, first_n, thread);
-    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM, i64(work.right) * kBlockN,
-               first_m, first_n, thread);
+    store_sums(sums, output_of(args, work.batch), i64(work.left) * kBlockM,
+               i64(work.right) * kBlockN, first_m, first_n, thread);
   }
 }

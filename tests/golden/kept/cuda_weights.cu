@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 16 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_c2853870c97c1c7f.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_weights_aa58a85a111b0459.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -186,8 +186,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -424,8 +424,8 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
                    offset.pair);
 }
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
   const u32 y[4] = {x[0], x[1], x[2], x[3]};
   _Pragma("unroll") for (int i = 0; i < 4; ++i)
@@ -433,9 +433,9 @@ KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
 }
 
 // ---- cuda/weights/copy.h ----
-// From memory to shared memory: every thread's share of one operand's stage. Both operands run along
-// k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros. Expects
-// banks.h, ampere_ptx.h, decode_ptx.h.
+// From memory to shared memory: every thread's share of one operand's stage. Both operands run
+// along k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros.
+// Expects banks.h, ampere_ptx.h, decode_ptx.h.
 
 KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
   if constexpr (kUnit == 16)
@@ -446,7 +446,8 @@ KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
     cp_async_4(to, from, valid);
 }
 
-/// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte() says.
+/// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte()
+/// says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift>
 struct Copier {
   static constexpr int kUnits = Pitch / kUnit;  // of a line
@@ -483,8 +484,8 @@ struct Copier {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
       const int down = i * kLinesAtOnce;
       if (Lines % kLinesAtOnce != 0 && line + down >= Lines) continue;
-      const u32 at = kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch)
-                                           : place(line + down, byte);
+      const u32 at =
+          kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch) : place(line + down, byte);
       copy_unit(to + at, here, down < lines ? there : 0);
     }
     from += Pitch;
@@ -590,8 +591,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 columns
     if (e + kStoreWidth <= columns) {
       some = *reinterpret_cast<const SomeD*>(from + e);
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          some.x[s] = from[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) some.x[s] = from[e + s];
     }
     _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) x[e + s] = to_real(some.x[s]);
   }
@@ -605,8 +606,8 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
       _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) some.x[s] = x[e + s];
       *reinterpret_cast<SomeD*>(to + e) = some;
     } else {
-      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s) if (e + s < columns)
-          to[e + s] = x[e + s];
+      _Pragma("unroll") for (int s = 0; s < kStoreWidth; ++s)
+        if (e + s < columns) to[e + s] = x[e + s];
     }
   }
 }
@@ -638,9 +639,9 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
 };
 
 struct TileScheduler {
@@ -649,7 +650,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
@@ -740,8 +741,7 @@ struct Reader {
   /// The elements of A that one word of codes meets.
   __device__ __forceinline__ void left(u32 (&to)[kPairs], int tile, int word) const {
     const int byte = word * kPairs * 16;
-    const u32 from =
-        line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
+    const u32 from = line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
     load_shared_words(to, from);
     pair_alike(to);
   }
@@ -851,12 +851,12 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   Sums sums = {};
   run(sums,
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
-                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
-                  args.k * kElementA, thread),
-      CopierB::at(static_cast<const unsigned char*>(args.b) +
-                      work.batch * args.stride_b * kCodeBits / 8,
-                  args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
-                  (args.k * kCodeBits + 7) / 8, thread),
+                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA, args.k * kElementA,
+                  thread),
+      CopierB::at(
+          static_cast<const unsigned char*>(args.b) + work.batch * args.stride_b * kCodeBits / 8,
+          args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
+          (args.k * kCodeBits + 7) / 8, thread),
       Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own, lane), ring,
       work.begin, work.count);
   // The ring is free when every warp has read its last stage.
@@ -872,8 +872,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   wait_for_previous_grid();
   let_next_grid_start();
   Work work;
-  TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
-                       (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
-      .take(work);
+      TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
+                           (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
+          .take(work);
   work_on(work, args, shared_address(shared_bytes));
 }

@@ -97,8 +97,8 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
                    offset.pair_of_16);
 }
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
   const u32 y[4] = {x[0], x[1], x[2], x[3]};
   _Pragma("unroll") for (int i = 0; i < 4; ++i)

@@ -72,8 +72,8 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) {
   return floats_of(__byte_perm(codes, 0, i == 0 ? 0x1404 : 0x3424));
 }
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
 }
 

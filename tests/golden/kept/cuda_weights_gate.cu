@@ -40,9 +40,9 @@ constexpr int kMmaB = 2;             // registers of A
   "r"((b)[0]), "r"((b)[1])
 
 // ---- cuda/weights/copy.h ----
-// From memory to shared memory: every thread's share of one operand's stage. Both operands run along
-// k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros. Expects
-// banks.h, ampere_ptx.h, decode_ptx.h.
+// From memory to shared memory: every thread's share of one operand's stage. Both operands run
+// along k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros.
+// Expects banks.h, ampere_ptx.h, decode_ptx.h.
 
 KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
   if constexpr (kUnit == 16)
@@ -53,8 +53,8 @@ KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
     cp_async_4(to, from, valid);
 }
 
-/// `Factors`: the operand is B. Of each warp's lines the first half is one factor's, the second half
-/// the other's, of the same columns of D.
+/// `Factors`: the operand is B. Of each warp's lines the first half is one factor's, the second
+/// half the other's, of the same columns of D.
 template <int Pitch, int Lines, int Bits, int Base, int Shift, bool Factors = false>
 struct Copier {
   static constexpr int kUnits = Pitch / kUnit;  // of a line
@@ -92,7 +92,8 @@ struct Copier {
   static_assert(!Factors || ((kWarpLines & (kWarpLines - 1)) == 0 &&
                              (kLinesAtOnce & (kLinesAtOnce - 1)) == 0),
                 "lines of a warp and of a copy are powers of two");
-  i64 column_pitch, other;  // bytes from a column to the next one, from a factor's line to the other's
+  i64 column_pitch,
+      other;  // bytes from a column to the next one, from a factor's line to the other's
   /// The column of D, from the tile's first, under line `line` of the stage.
   static __device__ __forceinline__ constexpr int column_of(int line) {
     return line / kWarpLines * kHalf + line % kHalf;
@@ -113,8 +114,8 @@ struct Copier {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
       const int down = i * kLinesAtOnce;
       if (Lines % kLinesAtOnce != 0 && line + down >= Lines) continue;
-      const u32 at = kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch)
-                                           : place(line + down, byte);
+      const u32 at =
+          kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch) : place(line + down, byte);
       if constexpr (Factors)
         copy_unit(to + at, from + line_of_b(down), column_of(down) < lines ? there : 0);
       else
@@ -245,8 +246,7 @@ struct Reader {
   /// The elements of A that one word of codes meets.
   __device__ __forceinline__ void left(u32 (&to)[kPairs], int tile, int word) const {
     const int byte = word * kPairs * 16;
-    const u32 from =
-        line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
+    const u32 from = line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
     load_shared_words(to, from);
     pair_alike(to);
   }
@@ -357,12 +357,12 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   Sums sums = {};
   run(sums,
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
-                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
-                  args.k * kElementA, thread),
-      CopierB::at(static_cast<const unsigned char*>(args.b) +
-                      work.batch * args.stride_b * kCodeBits / 8,
-                  args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
-                  (args.k * kCodeBits + 7) / 8, thread),
+                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA, args.k * kElementA,
+                  thread),
+      CopierB::at(
+          static_cast<const unsigned char*>(args.b) + work.batch * args.stride_b * kCodeBits / 8,
+          args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
+          (args.k * kCodeBits + 7) / 8, thread),
       Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own_d, lane), ring,
       work.begin, work.count);
   // The ring is free when every warp has read its last stage.
@@ -380,6 +380,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
   Work work;
   TileScheduler::start((int(args.n) + kColumns - 1) / kColumns, (int(args.m) + kTileM - 1) / kTileM,
                        (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
-      .take(work);
+          .take(work);
   work_on(work, args, shared_address(shared_bytes));
 }

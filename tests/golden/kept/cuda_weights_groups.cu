@@ -92,8 +92,7 @@ struct Reader {
   /// The elements of A that one word of codes meets.
   __device__ __forceinline__ void left(u32 (&to)[kPairs], int tile, int word) const {
     const int byte = word * kPairs * 16;
-    const u32 from =
-        line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
+    const u32 from = line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
     load_shared_words(to, from);
     pair_alike(to);
   }
@@ -203,12 +202,12 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   Sums sums = {};
   run(sums,
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
-                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
-                  args.k * kElementA, thread),
-      CopierB::at(static_cast<const unsigned char*>(args.b) +
-                      work.batch * args.stride_b * kCodeBits / 8,
-                  args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
-                  (args.k * kCodeBits + 7) / 8, thread),
+                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA, args.k * kElementA,
+                  thread),
+      CopierB::at(
+          static_cast<const unsigned char*>(args.b) + work.batch * args.stride_b * kCodeBits / 8,
+          args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
+          (args.k * kCodeBits + 7) / 8, thread),
       Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own, lane), ring,
       work.begin, work.count);
   // The ring is free when every warp has read its last stage.

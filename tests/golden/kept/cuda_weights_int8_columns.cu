@@ -74,25 +74,27 @@ KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset& offset) {
   return fma_pairs(number, kOnes, offset.pair);
 }
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
 }
 
 // ---- cuda/weights/copy.h ----
-// From memory to shared memory: every thread's share of one operand's stage. Both operands run along
-// k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros. Expects
-// banks.h, ampere_ptx.h, decode_ptx.h.
+// From memory to shared memory: every thread's share of one operand's stage. Both operands run
+// along k and are copied as bytes, kUnit at a time; what lies outside the operand becomes zeros.
+// Expects banks.h, ampere_ptx.h, decode_ptx.h.
 
 /// Byte by byte: no copy instruction reads such addresses.
 KILN_DEVICE void copy_unit(u32 to, const unsigned char* from, int valid) {
   static_assert(kUnit == 4, "one register is stored");
   u32 word = 0;
-  _Pragma("unroll") for (int i = 0; i < 4; ++i) if (i < valid) word |= u32(from[i]) << i * 8;
+  _Pragma("unroll") for (int i = 0; i < 4; ++i)
+    if (i < valid) word |= u32(from[i]) << i * 8;
   store_shared_one(to, word);
 }
 
-/// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte() says.
+/// A stage holds `Lines` lines of `Pitch` bytes, whose bytes are exchanged as exchanged_byte()
+/// says.
 template <int Pitch, int Lines, int Bits, int Base, int Shift>
 struct Copier {
   static constexpr int kUnits = Pitch / kUnit;  // of a line
@@ -129,8 +131,8 @@ struct Copier {
     _Pragma("unroll") for (int i = 0; i < kCopies; ++i, here += step) {
       const int down = i * kLinesAtOnce;
       if (Lines % kLinesAtOnce != 0 && line + down >= Lines) continue;
-      const u32 at = kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch)
-                                           : place(line + down, byte);
+      const u32 at =
+          kLinesAtOnce % 8 == 0 ? place(line, byte) + u32(down * Pitch) : place(line + down, byte);
       copy_unit(to + at, here, down < lines ? there : 0);
     }
     from += Pitch;
@@ -256,8 +258,7 @@ struct Reader {
   /// The elements of A that one word of codes meets.
   __device__ __forceinline__ void left(u32 (&to)[kPairs], int tile, int word) const {
     const int byte = word * kPairs * 16;
-    const u32 from =
-        line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
+    const u32 from = line_a + u32(tile * 8 * kPitchA + byte / 128 * 128 + (byte_a ^ byte % 128));
     load_shared_two(to, from);
     pair_alike(to);
   }
@@ -375,12 +376,12 @@ KILN_DEVICE void work_on(const Work& work, const KilnGpuArgs& args, u32 ring) {
   Sums sums = {};
   run(sums,
       CopierA::at(static_cast<const TypeA*>(args.a) + work.batch * args.stride_a,
-                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA,
-                  args.k * kElementA, thread),
-      CopierB::at(static_cast<const unsigned char*>(args.b) +
-                      work.batch * args.stride_b * kCodeBits / 8,
-                  args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
-                  (args.k * kCodeBits + 7) / 8, thread),
+                  args.lda * kElementA, row0, args.m, i64(work.begin) * kPitchA, args.k * kElementA,
+                  thread),
+      CopierB::at(
+          static_cast<const unsigned char*>(args.b) + work.batch * args.stride_b * kCodeBits / 8,
+          args.ldb * kCodeBits / 8, column0, args.n, i64(work.begin) * kPitchB,
+          (args.k * kCodeBits + 7) / 8, thread),
       Reader::at(own, lane), Scaling::at(args, work.batch, int(column0) + own, lane), ring,
       work.begin, work.count);
   // The ring is free when every warp has read its last stage.
@@ -393,8 +394,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kBlocks)
     kiln_gemm(const __grid_constant__ KilnGpuArgs args) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   Work work;
-  TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
-                       (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
-      .take(work);
+      TileScheduler::start((int(args.n) + kTileN - 1) / kTileN, (int(args.m) + kTileM - 1) / kTileM,
+                           (int(args.k) + kBlockK - 1) / kBlockK, int(args.batch), 0)
+          .take(work);
   work_on(work, args, shared_address(shared_bytes));
 }

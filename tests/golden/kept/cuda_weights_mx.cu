@@ -137,8 +137,8 @@ struct Offset {};
 KILN_DEVICE Offset offset_of(int) { return {}; }
 
 /// The numbers of two codes (e2m1), each in the top bits of a half; what lies below is ignored.
-/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's bias
-/// right, of the denormal too. The addend, -0, leaves every number as it is.
+/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's
+/// bias right, of the denormal too. The addend, -0, leaves every number as it is.
 KILN_DEVICE u32 floats_of(u32 codes) {
   constexpr u32 kMinusZeros = 0x80008000;
   return fma_pairs(codes >> 6 & 0x01c001c0, masked_bits(codes, 0x80008000, 0x7e807e80),  // 2^126
@@ -152,8 +152,8 @@ KILN_DEVICE u32 floats_of(u32 codes) {
 /// Pair `i` of a word.
 KILN_DEVICE u32 pair_of(u32 codes, int i, const Offset&) { return floats_of(codes << 12 - i * 4); }
 
-/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two of
-/// four.
+/// The same pairs of the other operand, whose elements lie side by side: four words of eight, two
+/// of four.
 KILN_DEVICE void pair_alike(u32 (&x)[kPairs]) {
   const u32 y[4] = {x[0], x[1], x[2], x[3]};
   _Pragma("unroll") for (int i = 0; i < 4; ++i)

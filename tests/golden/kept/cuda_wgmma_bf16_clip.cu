@@ -111,7 +111,8 @@ KILN_DEVICE int rows_of(i64 rows, int tile) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnGpuArgs& args, const Maps& maps
+                          const KilnGpuArgs& args,
+                          const Maps& maps
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -145,11 +146,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
@@ -157,8 +158,8 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
-  if (group > 0)
-    mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
+    if (group > 0)
+      mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   while (scheduler.take(work)) {
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
     store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);

@@ -85,8 +85,8 @@ KILN_DEVICE void pack_lines(
   if (!there || i64(unit) * 16 >= p.length) return;
   const auto* end = p.from + (p.batches - 1) * p.stride + (p.lines - 1) * p.ld + p.length;
   const auto* at = p.from + batch * p.stride + line * p.ld + unit * 16;
-  const uint4 bytes = words_inside(at, p.from, end) ? shifted(fetch_words(at))
-                                                    : fetch_bytes(at, p.from, end);
+  const uint4 bytes =
+      words_inside(at, p.from, end) ? shifted(fetch_words(at)) : fetch_bytes(at, p.from, end);
   *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) = bytes;
 }
 
@@ -105,8 +105,8 @@ KILN_DEVICE void pack_across(const Packing& p) {
     const i64 k0 = at / row_tiles * kTile, row0 = at % row_tiles * kTile;
     for (int i = line; i < kTile; i += lines)
       if (k0 + i < depth && row0 + lane < rows)
-        tile[i][lane] = reinterpret_cast<const T*>(p.from + batch * p.stride +
-                                                   (k0 + i) * p.ld)[row0 + lane];
+        tile[i][lane] =
+            reinterpret_cast<const T*>(p.from + batch * p.stride + (k0 + i) * p.ld)[row0 + lane];
     __syncthreads();
     for (int i = line; i < kTile; i += lines)
       if (row0 + i < rows && k0 + lane < depth)
@@ -121,8 +121,15 @@ KILN_DEVICE Packing packing_of(const void* from, unsigned char* to, i64 rows, i6
                                const KilnGpuArgs& args) {
   constexpr i64 kSize = sizeof(T);
   const auto shape = Shape::of(rows, args.k);
-  return {static_cast<const unsigned char*>(from), to, (AlongK ? args.k : rows) * kSize, ld * kSize,
-          stride * kSize, shape.pitch(), shape.bytes(), AlongK ? rows : args.k, args.batch};
+  return {static_cast<const unsigned char*>(from),
+          to,
+          (AlongK ? args.k : rows) * kSize,
+          ld * kSize,
+          stride * kSize,
+          shape.pitch(),
+          shape.bytes(),
+          AlongK ? rows : args.k,
+          args.batch};
 }
 
 /// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. As many threads
@@ -131,22 +138,23 @@ extern "C" __global__ void __launch_bounds__(256, 8)
     kiln_pack(const __grid_constant__ KilnGpuArgs args) {
   auto* workspace = static_cast<unsigned char*>(args.workspace);
   const bool is_a = kPackA && blockIdx.y == 0;
-  const Packing p = is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(),
-                                                                args.m, args.lda, args.stride_a, args)
+  const Packing p =
+      is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(), args.m,
+                                                  args.lda, args.stride_a, args)
                          : packing_of<TypeB, kAlongKB, PackedB>(
                                args.b, workspace + packed_b_at(args), args.n, args.ldb,
                                args.stride_b, args);
-  wait_for_previous_grid();
-  let_next_grid_start();
-  // What both do alike stands in the code once.
-  if (is_a ? PackedA::kTurned : PackedB::kTurned) {
-    if (is_a)
-      pack_across<TypeA>(p);
-    else
-      pack_across<TypeB>(p);
-  } else {
-    pack_lines(p);
-  }
+                         wait_for_previous_grid();
+                         let_next_grid_start();
+                         // What both do alike stands in the code once.
+                         if (is_a ? PackedA::kTurned : PackedB::kTurned) {
+                           if (is_a)
+                             pack_across<TypeA>(p);
+                           else
+                             pack_across<TypeB>(p);
+                         } else {
+                           pack_lines(p);
+                         }
 }
 
 // ---- cuda/wgmma/store.h ----
@@ -179,13 +187,13 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
@@ -209,8 +217,9 @@ KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 l
     TypeD* d = out.d + row * out.ldd + right;
     const bool there = row < out.rows, straddles = (reinterpret_cast<u64>(d) & 2) != 0;
     u32 two[kGroups];
-    _Pragma("unroll") for (int g = 0; g < kGroups; ++g) two[g] =
-        pack_two(real_of(sums[g * 4 + half * 2]), real_of(sums[g * 4 + half * 2 + 1]), TypeD{});
+    _Pragma("unroll") for (int g = 0; g < kGroups; ++g)
+      two[g] =
+          pack_two(real_of(sums[g * 4 + half * 2]), real_of(sums[g * 4 + half * 2 + 1]), TypeD{});
     if (there && straddles && place == 0 && length > 0) store_single(d, two[0]);
     _Pragma("unroll") for (int g = 0; g < kGroups; ++g) {
       const u32 mine = place == 0 && g + 1 < kGroups ? two[g + 1 < kGroups ? g + 1 : g] : two[g];
@@ -228,9 +237,9 @@ KILN_DEVICE void store_direct(const Acc (&sums)[kSums], const Output& out, i64 l
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args, work.batch);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -238,9 +247,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
   const bool exact = false;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s) {
-    if (!exact)
-      _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
-        finish_sums(sums[s], out, my_left + s * 64, my_right, i);
+      if (!exact)
+        _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
+          finish_sums(sums[s], out, my_left + s * 64, my_right, i);
     store_direct(sums[s], out, my_left + s * 64, my_right, exact);
   }
 }

@@ -60,9 +60,9 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 // ---- cuda/wgmma/reduce.h ----
 // The reduction of split-K as a launch of its own: it works on all units of the device, where the
-// last block of a tile would reduce alone, and always in the same order, so that the same call gives
-// the same bits. The workspace holds the accumulators of all parts as the threads had them. Expects
-// tile.h, partials.h, combine_ptx.h, epilogue.h.
+// last block of a tile would reduce alone, and always in the same order, so that the same call
+// gives the same bits. The workspace holds the accumulators of all parts as the threads had them.
+// Expects tile.h, partials.h, combine_ptx.h, epilogue.h.
 
 constexpr int kRegion = kSubtiles * kSums * 128;  // accumulators of one warpgroup
 constexpr int kAdders = 8;                        // warps of a block, which share the parts
@@ -77,7 +77,7 @@ KILN_DEVICE Acc* sums_of(const KilnGpuArgs& args, u32 slot, u32 rank, int region
 }
 
 KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work, u32 rank,
-                            const KilnGpuArgs& args, int region, int thread) {
+                           const KilnGpuArgs& args, int region, int thread) {
   Acc* mine = sums_of(args, slot_of(work, work.part), rank, region) + thread * 4;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int r = 0; r < kSums; r += 4)
@@ -112,8 +112,9 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
     Acc some[kFetched][4];
     // Past the end the last part is read again, and not added.
     _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
-      load_four(some[p], sums_of(args, first_slot + min(first + p * kAdders, kSplits - 1), rank,
-                                 region) + quads * 128 + lane * 4);
+      load_four(some[p],
+                sums_of(args, first_slot + min(first + p * kAdders, kSplits - 1), rank, region) +
+                    quads * 128 + lane * 4);
     _Pragma("unroll") for (int p = 0; p < kFetched; ++p)
       _Pragma("unroll") for (int i = 0; i < 4; ++i)
         sum[i] += first + p * kAdders < kSplits ? some[p][i] : Acc(0);
@@ -129,8 +130,8 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   const Output out = output_of(args, work.batch);
   // Four sums of a thread are two rows of the left operand by two of the right one.
   const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kSums / 4), s = quads / kSums;
-  const i64 left = i64(work.left) * kLeftTile + region * kWarpgroupRows + s * 64 +
-                   thread / 32 * 16 + lane / 4;
+  const i64 left =
+      i64(work.left) * kLeftTile + region * kWarpgroupRows + s * 64 + thread / 32 * 16 + lane / 4;
   const i64 right = i64(work.right) * kRightTile + quad * 8 + lane % 4 * 2;
   _Pragma("unroll") for (int i = 0; i < 4; ++i) {
     const i64 l = left + (i & 2) * 4, r = right + (i & 1);

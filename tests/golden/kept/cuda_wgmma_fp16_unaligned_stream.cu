@@ -64,12 +64,12 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
-  int part, parts;    // which of how many parts of the tile's k
-  int tile;           // number of the cluster's tile
-  u32 first_slot;     // of the workspace, for the accumulators of the tile's first part
+  int begin, count;  // stages of k
+  int part, parts;  // which of how many parts of the tile's k
+  int tile;         // number of the cluster's tile
+  u32 first_slot;   // of the workspace, for the accumulators of the tile's first part
 };
 
 struct TileScheduler {
@@ -78,7 +78,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   int divided_tiles;  // the first ones, whose k is divided evenly among all clusters
   int position, end;  // of this cluster's part of their k, in stages
 
@@ -149,9 +149,9 @@ struct TileScheduler {
 
 // ---- cuda/common/partials.h ----
 // Partial accumulators of tiles whose k is divided: where in the workspace each part's are.
-// The block that stores its part last reduces them all in the order of k, so that the same call gives
-// the same bits. The workspace holds a counter a tile (zero between calls: that block resets it), then
-// the slots.
+// The block that stores its part last reduces them all in the order of k, so that the same call
+// gives the same bits. The workspace holds a counter a tile (zero between calls: that block resets
+// it), then the slots.
 // Expects tile_scheduler.h.
 
 /// The slot of part `part` of a tile.
@@ -191,13 +191,13 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
@@ -205,8 +205,8 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   }
   Real residual[kTogether];
   load_under(residual, out.residual, out.ldd, out, left, right, i);
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(real_of(sums[i + e]) + residual[e]);
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(real_of(sums[i + e]) + residual[e]);
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }
@@ -256,16 +256,16 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     if (first >= 0 && first + 4 <= length) {
       *reinterpret_cast<FourD*>(d + first) = some;
     } else {
-      _Pragma("unroll") for (int e = 0; e < 4; ++e) if (first + e >= 0 && first + e < length)
-          d[first + e] = some.element[e];
+      _Pragma("unroll") for (int e = 0; e < 4; ++e)
+        if (first + e >= 0 && first + e < length) d[first + e] = some.element[e];
     }
   }
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args, work.batch);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -275,9 +275,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       __syncwarp();

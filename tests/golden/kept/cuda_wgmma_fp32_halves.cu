@@ -63,8 +63,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // What lies where in the workspace: counters (zero between calls), packed A, packed B, then
 // partial accumulators. Worked out from the call, so that the same code serves every size.
 
-/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the
-/// matrix instruction can turn; others are turned to run along k.
+/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which
+/// the matrix instruction can turn; others are turned to run along k.
 template <typename T, bool AlongK>
 struct PackedShape {
   static constexpr bool kTurned = !AlongK && sizeof(T) != 2;
@@ -104,9 +104,9 @@ KILN_DEVICE i64 exponents_b_at(const KilnGpuArgs& args) {
 
 // ---- cuda/wgmma/split.cu ----
 // Splits fp32 operands into two parts of half precision, k-major in the workspace: x · 2^e = high +
-// low · 2^-11, where e brings the largest magnitude of the row below 2^15. The parts keep 22 bits of
-// elements down to 2^-29 of the largest, and 2^-51 of it of those below. An infinity becomes a NaN:
-// its low part is one. Expects convert.h, grid_ptx.h, workspace.h and the parameters.
+// low · 2^-11, where e brings the largest magnitude of the row below 2^15. The parts keep 22 bits
+// of elements down to 2^-29 of the largest, and 2^-51 of it of those below. An infinity becomes a
+// NaN: its low part is one. Expects convert.h, grid_ptx.h, workspace.h and the parameters.
 
 constexpr float kLowUnit = 0x1p-11f;  // what a low part counts in
 
@@ -196,7 +196,8 @@ KILN_DEVICE void split_across(const Splitting& s) {
         some[i] = k < s.k ? from[k * s.ld] * scale : 0.0f;
       }
       __syncthreads();
-      _Pragma("unroll") for (int i = 0; i < kDeep / kLines; ++i) tile[mine][line + i * kLines] = some[i];
+      _Pragma("unroll") for (int i = 0; i < kDeep / kLines; ++i)
+        tile[mine][line + i * kLines] = some[i];
       __syncthreads();
       const int row = thread / kRows, at = thread % kRows * 4;
       if (row0 + row >= s.rows || k0 + at >= s.k) continue;
@@ -227,11 +228,10 @@ KILN_DEVICE Splitting splitting_of(const void* from, i64 to, i64 exponents, i64 
 extern "C" __global__ void __launch_bounds__(kSplitThreads, 8)
     kiln_split(const __grid_constant__ KilnGpuArgs args) {
   const bool is_a = blockIdx.y == 0;
-  const Splitting s =
-      is_a ? splitting_of(args.a, packed_a_at(), exponents_a_at(args), args.m, args.lda,
-                          args.stride_a, args)
-           : splitting_of(args.b, packed_b_at(args), exponents_b_at(args), args.n, args.ldb,
-                          args.stride_b, args);
+  const Splitting s = is_a ? splitting_of(args.a, packed_a_at(), exponents_a_at(args), args.m,
+                                          args.lda, args.stride_a, args)
+                           : splitting_of(args.b, packed_b_at(args), exponents_b_at(args), args.n,
+                                          args.ldb, args.stride_b, args);
   wait_for_previous_grid();
   let_next_grid_start();
   if (is_a ? kAlongKA : kAlongKB)
@@ -243,10 +243,8 @@ extern "C" __global__ void __launch_bounds__(kSplitThreads, 8)
 /// Where the exponents of D's rows and columns are, in the batch that `out` is of.
 KILN_DEVICE void find_exponents(Output& out, const KilnGpuArgs& args, i64 batch) {
   const auto* workspace = static_cast<const unsigned char*>(args.workspace);
-  out.exponents_a =
-      reinterpret_cast<const i32*>(workspace + exponents_a_at(args)) + batch * args.m;
-  out.exponents_b =
-      reinterpret_cast<const i32*>(workspace + exponents_b_at(args)) + batch * args.n;
+  out.exponents_a = reinterpret_cast<const i32*>(workspace + exponents_a_at(args)) + batch * args.m;
+  out.exponents_b = reinterpret_cast<const i32*>(workspace + exponents_b_at(args)) + batch * args.n;
 }
 
 /// A sum of products of scaled elements as that of the elements; those outside D read nothing. In
@@ -263,12 +261,12 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
 // that D's tile is computed transposed. Expects types.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
-constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
+constexpr int kLeftBytes = kLeftTile * 128;  // of one stage
 constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
 constexpr int kStageBytes = 2 * (kLeftBytes + kRightBytes);  // both parts of either
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kSubtiles = kWarpgroupRows / 64;  // of one warpgroup
 constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));  // of a warp's part of D
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 
@@ -312,7 +310,8 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -333,9 +332,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       mbarrier_expect(barrier, kStageBytes);
       _Pragma("unroll") for (int part = 0; part < 2; ++part) {
         const int batch = work.batch * 2 + part;
-        copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(
-            to + part * kLeftBytes, left, barrier, work.left * kLeftTile, k, batch, rank_right,
-            same_left, kLeftHint);
+        copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to + part * kLeftBytes, left, barrier,
+                                                          work.left * kLeftTile, k, batch,
+                                                          rank_right, same_left, kLeftHint);
         copy_rows<kRightAcrossK, kRightTile, kClusterLeft>(
             to + 2 * kLeftBytes + part * kRightBytes, right, barrier, work.right * kRightTile, k,
             batch, rank_left, same_right, kRightHint);
@@ -350,9 +349,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
 // persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
 // blocks scales.h, and edges.h where groups of k begin within stages.
 
-/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
+/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start
+/// anew.
 template <int First, int End>
-KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right,
+                                int accumulate) {
   _Pragma("unroll") for (int step = First; step < End; ++step)
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
@@ -395,8 +396,8 @@ KILN_DEVICE void multiply_halves(Acc (&sums)[kSubtiles][kSums], const Shared& sh
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
                           int lane
 ) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;

@@ -99,8 +99,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 // ---- cuda/common/amax.h ----
 // The largest magnitude of D. Each lane keeps that of the elements it finished, as the bits of a
-// float without its sign: they are ordered as magnitudes are, those of NaN above all. A maximum has no
-// order, so that the same call gives the same bits. Expects convert.h.
+// float without its sign: they are ordered as magnitudes are, those of NaN above all. A maximum has
+// no order, so that the same call gives the same bits. Expects convert.h.
 
 KILN_DEVICE u32 larger_magnitude(u32 largest, Real x) {
   return max(largest, float_to_bits(float(x)) & 0x7fffffffu);
@@ -123,8 +123,8 @@ extern "C" __global__ void kiln_clear(const __grid_constant__ KilnGpuArgs args) 
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -210,8 +210,8 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(scaled(out, first_real(sums[i + e]), row_of(l, r), column_of(l, r)));
   }
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     if (row_of(l, r) < out.rows && column_of(l, r) < out.columns)
@@ -244,9 +244,9 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args, work.batch);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -256,9 +256,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       // An odd number of chunks leaves the first buffer to the last store of the tile before.
@@ -297,8 +297,8 @@ KILN_DEVICE u32 pack_codes(Real low, Real high, Code) {
   return pack_two(low, high, Code{});
 }
 /// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into the buffer at
-/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one, whose
-/// swizzle is the same eight rows on.
+/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one,
+/// whose swizzle is the same eight rows on.
 KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, const u32 (&units)[kChunk / 16],
                             u32 buffer) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
@@ -315,8 +315,8 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
                             i64 right, int s, int lane) {
   constexpr int kChunks = kRightTile / kChunk;
   u32 units[kChunk / 16];
-  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u) units[u] =
-      buffers + swizzled(lane / 4, u) + lane % 4 * 2;
+  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u)
+    units[u] = buffers + swizzled(lane / 4, u) + lane % 4 * 2;
   _Pragma("unroll") for (int chunk = 0; chunk < kChunks; ++chunk) {
     const u32 buffer = (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
     const u32 here = buffers + buffer;
@@ -339,12 +339,11 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   }
 }
 
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
-/// says how many it has stored.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`;
+/// `tile` says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                             const KilnGpuArgs& args, const Output& out,
-                             const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread, u32 tile) {
+                             const KilnGpuArgs& args, const Output& out, const KilnTensorMap* map_d,
+                             u32 buffers, u32 row_offset, int group, int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -360,8 +359,8 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
   raise_amax(out.amax, out.largest);
 }
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
-/// how many it has stored.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                                  u32 row_offset, int group, int thread, u32 tile) {

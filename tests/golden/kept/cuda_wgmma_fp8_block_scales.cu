@@ -76,9 +76,11 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // persistent. Expects wgmma.h, copy.h, consumer.h, convert.h, epilogue.h, where there are scales of
 // blocks scales.h, and edges.h where groups of k begin within stages.
 
-/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start anew.
+/// Some of a stage's four steps, of operands that are k-major; `accumulate` 0 lets step 0 start
+/// anew.
 template <int First, int End>
-KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
+KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right,
+                                int accumulate) {
   _Pragma("unroll") for (int step = First; step < End; ++step)
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       wgmma_m64(sums[s], left + ((s * 64 * 128 + step * 32) >> 4), right + ((step * 32) >> 4),
@@ -86,8 +88,8 @@ KILN_DEVICE void multiply_steps(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
                           int lane
 ) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
@@ -120,7 +122,6 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     release(shared.empty + turn.stage * 8, lane);
     turn.step();
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
-        sums[s][r] += part[s][r] * scales.of(s, r);
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r] * scales.of(s, r);
   }
 }

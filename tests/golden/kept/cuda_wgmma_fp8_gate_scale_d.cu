@@ -62,7 +62,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 
 namespace of_d {
 constexpr int kShareOfD = 128;  // columns that share a scale
-static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0, "a tile has whole blocks of columns");
+static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0,
+              "a tile has whole blocks of columns");
 
 /// NaN does not count.
 KILN_DEVICE float larger(float largest, float value) { return max(largest, fabsf(value)); }
@@ -97,9 +98,9 @@ KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums], const Output& o
                                   i64 right, u32 largest_of, int group, int thread) {
   constexpr int kMine = kSubtiles * 64;  // columns of a warpgroup
   constexpr int kBlocks = kMine < kShareOfD ? 1 : kMine / kShareOfD;
-  constexpr int kOfBlock = kSubtiles / kBlocks;                         // subtiles
+  constexpr int kOfBlock = kSubtiles / kBlocks;                        // subtiles
   constexpr int kSharers = kMine < kShareOfD ? kShareOfD / kMine : 1;  // warpgroups
-  constexpr int kRows = kSums / 2;                                      // of a lane
+  constexpr int kRows = kSums / 2;                                     // of a lane
   const int lane = thread & 31, first = group / kSharers * kSharers;
   const u32 mine = largest_of + u32(group * 4 + thread / 32) * (kRightTile * 4);
   const u32 others = largest_of + u32(first * 4) * (kRightTile * 4);
@@ -162,7 +163,8 @@ KILN_DEVICE u32 pack_codes(Real low, Real high, i8) {
 KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, u32 buffer, int lane) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
     _Pragma("unroll") for (int half = 0; half < 2; ++half) {
-      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8, right = g * 8 + lane % 4 * 2;
+      const int i = (j + g) * 4 + half * 2, left = lane / 4 + half * 8,
+                right = g * 8 + lane % 4 * 2;
       const u32 two = pack_codes(real_of(sums[i]), real_of(sums[i + 1]), TypeD{});
       store_shared_code(buffer + swizzled(right, 0) + left, two);
       store_shared_code(buffer + swizzled(right + 1, 0) + left, two >> 8);
@@ -196,12 +198,11 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   }
 }
 
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
-/// says how many it has stored.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`;
+/// `tile` says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                             const KilnGpuArgs& args, const Output& out,
-                             const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread, u32 tile) {
+                             const KilnGpuArgs& args, const Output& out, const KilnTensorMap* map_d,
+                             u32 buffers, u32 row_offset, int group, int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -214,8 +215,8 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
 }
 }  // namespace of_d
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
-/// how many it has stored.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                                  u32 row_offset, int group, int thread, u32 tile) {

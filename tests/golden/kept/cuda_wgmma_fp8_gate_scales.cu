@@ -92,12 +92,14 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const bool right = index < kRightScales;
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
-    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    i64 batch = work.batch,
+        line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    return scales_of_line < kSwap ? kRightLines
+                                  : kLeftLines > (args.scale_a, args.m, line, batch, args.k);
   }
   const i64 line = line_of_b(args, work, at), lines = 2 * args.n;
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
-                                                          args.k);
+  return scales_of_line < kSwap ? kLeftLines
+                                : kRightLines > (args.scale_b, lines, line, work.batch, args.k);
 }
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
@@ -112,8 +114,8 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
 
 constexpr int kScaleChunk = 4;  // stages whose scales are read together
 
-/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
-/// a warp reads is an access of its own of L1, which is shared memory too.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line
+/// that a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
     read_four_scales(to, from);

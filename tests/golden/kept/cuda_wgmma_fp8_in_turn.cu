@@ -84,12 +84,15 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const bool right = index < kRightScales;
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
-    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    i64 batch = work.batch,
+        line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    return scales_of_line < kSwap ? kRightLines
+                                  : kLeftLines > (args.scale_a, args.m, line, batch, args.k);
   }
-  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
-                                                          args.k);
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at,
+            lines = args.n;
+  return scales_of_line < kSwap ? kLeftLines
+                                : kRightLines > (args.scale_b, lines, line, work.batch, args.k);
 }
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
@@ -104,8 +107,8 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
 
 constexpr int kScaleChunk = 2;
 
-/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
-/// a warp reads is an access of its own of L1, which is shared memory too.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line
+/// that a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
     to[j] = from != nullptr && j < count ? from[j] : 0.0f;
@@ -190,7 +193,8 @@ struct StageScales {
 
 /// A stage's products of 64 rows.
 KILN_DEVICE void multiply_64(Acc (&part)[kSums], u64 left, u64 right) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32,
+                kRightStep = kRightAcrossK ? 16 * 128 : 32;
   pin_sums(part);
   wgmma_fence();
   _Pragma("unroll") for (int step = 0; step < 4; ++step)
@@ -226,8 +230,8 @@ KILN_DEVICE void multiply_in_turn(Acc (&sums)[kSubtiles][kSums], const Shared& s
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
                           int lane
 ) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;

@@ -77,7 +77,8 @@ KILN_DEVICE void store_shared_codes(u32 to, u32 codes) {
 // Expects epilogue.h, store.h and, where the scales follow from D, quantise_ptx.h.
 
 constexpr int kShareOfD = 128;  // columns that share a scale
-static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0, "a tile has whole blocks of columns");
+static_assert((kSwap ? kLeftTile : kRightTile) % kShareOfD == 0,
+              "a tile has whole blocks of columns");
 
 /// NaN does not count.
 KILN_DEVICE float larger(float largest, float value) { return max(largest, fabsf(value)); }
@@ -144,8 +145,8 @@ KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums],
     // The first tile has the first columns of the block that both have.
     if (item < kScales && !(second && b == 0))
       write_scale(out, left + row / 2 * 64 + row % 2 * 8, first_right + begin_of(b, second), scale);
-    _Pragma("unroll") for (int j = 0; j < 4; ++j) inverse[four * 4 + j] =
-        __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
+    _Pragma("unroll") for (int j = 0; j < 4; ++j)
+      inverse[four * 4 + j] = __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
   }
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int half = 0; half < 2; ++half)
@@ -171,8 +172,8 @@ KILN_DEVICE u32 pack_codes(Real low, Real high, i8) {
   return __byte_perm(code_of(low), code_of(high), 0x0040);
 }
 /// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into the buffer at
-/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one, whose
-/// swizzle is the same eight rows on.
+/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one,
+/// whose swizzle is the same eight rows on.
 KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, const u32 (&units)[kChunk / 16],
                             u32 buffer) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
@@ -189,8 +190,8 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
                             i64 right, int s, int lane) {
   constexpr int kChunks = kRightTile / kChunk;
   u32 units[kChunk / 16];
-  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u) units[u] =
-      buffers + swizzled(lane / 4, u) + lane % 4 * 2;
+  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u)
+    units[u] = buffers + swizzled(lane / 4, u) + lane % 4 * 2;
   _Pragma("unroll") for (int chunk = 0; chunk < kChunks; ++chunk) {
     const u32 buffer = (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
     const u32 here = buffers + buffer;
@@ -213,12 +214,11 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   }
 }
 
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
-/// says how many it has stored.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`;
+/// `tile` says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                             const KilnGpuArgs& args, const Output& out,
-                             const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread, u32 tile) {
+                             const KilnGpuArgs& args, const Output& out, const KilnTensorMap* map_d,
+                             u32 buffers, u32 row_offset, int group, int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -234,8 +234,8 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
                s, lane);
 }
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
-/// how many it has stored.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                                  u32 row_offset, int group, int thread, u32 tile) {

@@ -70,12 +70,12 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // that D's tile is computed transposed. Expects types.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
-constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
+constexpr int kLeftBytes = kLeftTile * 128;  // of one stage
 constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
 constexpr int kStageBytes = kLeftBytes + kRightBytes;
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kSubtiles = kWarpgroupRows / 64;  // of one warpgroup
 constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));  // of a warp's part of D
 constexpr int kMeetingAt = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 // Behind the buffers, of each warp two places for the largest magnitudes of its rows in the other
 // block's tile, and their barriers.
@@ -84,10 +84,10 @@ constexpr int kMeetings = kWarpgroups * 4 * 2;
 constexpr int kMeetingBarriersAt = kMeetingAt + kMeetings * kMeetingBytes;
 constexpr int kStoreBytes = (kMeetingBarriersAt + kMeetings * 8 + 127) / 128 * 128;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
-// A stage has one scale for every kRightShare rows of the right tile and, behind them, one for every
-// kLeftShare of the left one. Where each right row has its own, those of one lane (of lanes that are
-// equal modulo 4) lie together, in kLaneScales words: a pitch at which four lanes read from
-// different banks.
+// A stage has one scale for every kRightShare rows of the right tile and, behind them, one for
+// every kLeftShare of the left one. Where each right row has its own, those of one lane (of lanes
+// that are equal modulo 4) lie together, in kLaneScales words: a pitch at which four lanes read
+// from different banks.
 constexpr int kLeftScales = kLeftTile / kLeftShare, kRightScales = kRightTile / kRightShare;
 constexpr int kLaneScales = ((kRightTile + 15) / 16 + ((kRightTile + 15) / 16 % 4 == 0)) * 4;
 constexpr int kRightPlaces = kRightShare == 1 ? 4 * kLaneScales : (kRightScales + 3) / 4 * 4;
@@ -160,8 +160,8 @@ constexpr int kRowsOfLane = kSubtiles * 2;
 constexpr int kPiece = 32;  // sums of two rows: half of a block
 constexpr int kPieces = kSums / kPiece, kBlocks = (kPieces + 1) / 2;
 
-/// The block that a piece of the tile belongs to. Both tiles of a cluster have block 0, the first one
-/// behind its own blocks, the second one before them.
+/// The block that a piece of the tile belongs to. Both tiles of a cluster have block 0, the first
+/// one behind its own blocks, the second one before them.
 KILN_DEVICE constexpr int block_of(int piece, bool second) {
   return second ? (piece + 1) / 2 : piece + 1 == kPieces ? 0 : piece / 2 + 1;
 }
@@ -173,8 +173,9 @@ constexpr int kScales = kBlocks * kRowsOfLane;  // of a lane's rows
 constexpr int kFours = (kScales + 3) / 4;
 
 /// Each warp exchanges the largest magnitudes of block 0 with the warp of the other tile that has
-/// the same rows. Two places in turn: before a warp sends to a place again, it has received what the
-/// other sent after reading that place. `largest`: of four rows in four lanes each, block 0 first.
+/// the same rows. Two places in turn: before a warp sends to a place again, it has received what
+/// the other sent after reading that place. `largest`: of four rows in four lanes each, block 0
+/// first.
 KILN_DEVICE void meet_other_tile(float (&largest)[kFours], const Work& work, u32 buffers, u32 tile,
                                  int warp, int lane) {
   const u32 place = u32(warp) * 2 + tile % 2, other = 1 - u32(work.right) % 2;
@@ -229,8 +230,8 @@ KILN_DEVICE void divide_by_scales(Acc (&sums)[kSubtiles][kSums],
     // The first tile has the first columns of the block that both have.
     if (item < kScales && !(second && b == 0))
       write_scale(out, left + row / 2 * 64 + row % 2 * 8, first_right + begin_of(b, second), scale);
-    _Pragma("unroll") for (int j = 0; j < 4; ++j) inverse[four * 4 + j] =
-        __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
+    _Pragma("unroll") for (int j = 0; j < 4; ++j)
+      inverse[four * 4 + j] = __shfl_sync(0xffffffff, mine, lane / 4 * 4 + j);
   }
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int half = 0; half < 2; ++half)
@@ -256,8 +257,8 @@ KILN_DEVICE u32 pack_codes(Real low, Real high, i8) {
   return __byte_perm(code_of(low), code_of(high), 0x0040);
 }
 /// Codes of a warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into the buffer at
-/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one, whose
-/// swizzle is the same eight rows on.
+/// `buffer` of the warp's. `units`: a lane's places in the units of 16 bytes of the first one,
+/// whose swizzle is the same eight rows on.
 KILN_DEVICE void fill_codes(const Acc (&sums)[kSums], int j, const u32 (&units)[kChunk / 16],
                             u32 buffer) {
   _Pragma("unroll") for (int g = 0; g < kChunk / 8; ++g)
@@ -274,8 +275,8 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
                             i64 right, int s, int lane) {
   constexpr int kChunks = kRightTile / kChunk;
   u32 units[kChunk / 16];
-  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u) units[u] =
-      buffers + swizzled(lane / 4, u) + lane % 4 * 2;
+  _Pragma("unroll") for (int u = 0; u < kChunk / 16; ++u)
+    units[u] = buffers + swizzled(lane / 4, u) + lane % 4 * 2;
   _Pragma("unroll") for (int chunk = 0; chunk < kChunks; ++chunk) {
     const u32 buffer = (s * kChunks + chunk) % kStoreBuffers * kBufferBytes;
     const u32 here = buffers + buffer;
@@ -298,12 +299,11 @@ KILN_DEVICE void copy_codes(const Acc (&sums)[kSums], const Work& work, const Ki
   }
 }
 
-/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`; `tile`
-/// says how many it has stored.
+/// One warpgroup's part of a tile of D, whose rows of the left operand start at `row_offset`;
+/// `tile` says how many it has stored.
 KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                             const KilnGpuArgs& args, const Output& out,
-                             const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                             int thread, u32 tile) {
+                             const KilnGpuArgs& args, const Output& out, const KilnTensorMap* map_d,
+                             u32 buffers, u32 row_offset, int group, int thread, u32 tile) {
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
   const i64 right = i64(work.right) * kRightTile;
@@ -316,8 +316,8 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
 }
 }  // namespace of_d
 
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile` says
-/// how many it has stored.
+/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`; `tile`
+/// says how many it has stored.
 KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work,
                                  const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                                  u32 row_offset, int group, int thread, u32 tile) {
@@ -331,11 +331,11 @@ KILN_DEVICE void store_quantised(Acc (&sums)[kSubtiles][kSums], const Work& work
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
@@ -344,8 +344,8 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
-  if (group > 0)
-    mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
+    if (group > 0)
+      mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   while (scheduler.take(work)) {
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
     store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread, tile++);

@@ -91,14 +91,16 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const bool right = index < kRightScales;
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
-    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    return scales_of_line<kSwap ? kRightLines : kLeftLines, kUnitA>(args.scale_a, args.m, line,
-                                                                    batch, args.k);
+    i64 batch = work.batch,
+        line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    return scales_of_line < kSwap ? kRightLines : kLeftLines,
+           kUnitA > (args.scale_a, args.m, line, batch, args.k);
   }
-  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at,
+            lines = args.n;
   const i64 batch = work.batch;
-  return scales_of_line<kSwap ? kLeftLines : kRightLines, kUnitB>(args.scale_b, lines, line, batch,
-                                                                  args.k);
+  return scales_of_line < kSwap ? kLeftLines : kRightLines,
+         kUnitB > (args.scale_b, lines, line, batch, args.k);
 }
 
 /// Whether scale `index` of a stage is one of A's.

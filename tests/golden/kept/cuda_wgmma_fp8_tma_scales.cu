@@ -73,12 +73,12 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // that D's tile is computed transposed. Expects types.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
-constexpr int kLeftBytes = kLeftTile * 128;                              // of one stage
+constexpr int kLeftBytes = kLeftTile * 128;  // of one stage
 constexpr int kRightBytes = (kRightAcrossK ? (kRightTile + 63) / 64 * 64 : kRightTile) * 128;
 constexpr int kStageBytes = kLeftBytes + kRightBytes;
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kSubtiles = kWarpgroupRows / 64;  // of one warpgroup
 constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));  // of a warp's part of D
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 // Scales of four stages come together, by the copy engine: four of each left row and, behind them,
@@ -154,8 +154,7 @@ struct StageScales {
     const int in_64 = thread / 32 * 16 + thread % 32 / 4;
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
       _Pragma("unroll") for (int half = 0; half < 2; ++half)
-        to.left[s][half] =
-            load_scale(from + (int(row_offset) + s * 64 + in_64 + half * 8) * 16);
+        to.left[s][half] = load_scale(from + (int(row_offset) + s * 64 + in_64 + half * 8) * 16);
     _Pragma("unroll") for (int i = 0; i < kRightScales; ++i)
       to.right[i] = load_scale(from + kRightScalesAt + i * 128);
     return to;

@@ -87,8 +87,8 @@ KILN_DEVICE double quotient(double x, double y) { return x / y; }
 KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -205,7 +205,8 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -227,10 +228,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k,
                                                         work.batch, rank_right, same_left,
                                                         kLeftHint);
-      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
-                                                            work.right * (kRightTile / 2), k,
-                                                            work.batch, rank_left, same_right,
-                                                            kRightHint);
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, right, barrier, work.right * (kRightTile / 2), k, work.batch, rank_left,
+          same_right, kRightHint);
       turn.step();
     }
   }
@@ -251,7 +251,8 @@ KILN_DEVICE Real first_real(float sum) { return sum; }
 
 /// D's tile, of half as many columns as B's has lines: what follows sees it alone.
 namespace of_d {
-constexpr int kSums = kSwap ? ::kSums : ::kSums / 2, kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
+constexpr int kSums = kSwap ? ::kSums : ::kSums / 2,
+              kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
 constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
 constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
 constexpr int kPart = kChunk / 2;  // sums of one chunk
@@ -298,9 +299,9 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args, work.batch);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -310,9 +311,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       // An odd number of chunks leaves the first buffer to the last store of the tile before.
@@ -336,8 +337,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 
 /// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
 /// (left, right) is D's under sum 0.
-KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&sums)[kSubtiles][kSums],
-                           const Output& out, i64 left, i64 right) {
+KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums],
+                           const Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
+                           i64 right) {
   _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {
@@ -358,8 +360,7 @@ KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& wo
   const u32 first = kSwap ? row_offset / 2 : row_offset;
   const int lane = thread & 31;
   Acc d[of_d::kSubtiles][of_d::kSums];
-  pass_gate(d, sums, out,
-            i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
+  pass_gate(d, sums, out, i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
             i64(work.right) * of_d::kRightTile + lane % 4 * 2);
   of_d::store_tile(d, work, args, map_d, buffers, first, group, thread);
 }

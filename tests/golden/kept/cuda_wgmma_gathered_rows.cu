@@ -124,7 +124,8 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -166,8 +167,8 @@ KILN_DEVICE void cp_async_arrive(u32 barrier) {
 }
 
 // ---- cuda/wgmma/gather.h ----
-// Rows of A by index, which the copy engine cannot address: three warps of the warpgroup that copies
-// bring them, swizzled as the copy engine would. Expects abi.h, indices.h, gather_ptx.h,
+// Rows of A by index, which the copy engine cannot address: three warps of the warpgroup that
+// copies bring them, swizzled as the copy engine would. Expects abi.h, indices.h, gather_ptx.h,
 // tile_scheduler.h, ring.h.
 
 constexpr int kGatherWarps = 3;
@@ -216,8 +217,10 @@ KILN_DEVICE void copy_gathered(const Shared& shared, TileScheduler scheduler,
 // blocks scales.h, and edges.h where groups of k begin within stages.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right,
+                                int accumulate) {
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32,
+                kRightStep = kRightAcrossK ? 16 * 128 : 32;
   pin_all(sums);
   wgmma_fence();
   _Pragma("unroll") for (int step = 0; step < 4; ++step)
@@ -229,8 +232,8 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
                           int lane
 ) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
@@ -255,11 +258,11 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
@@ -268,7 +271,7 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   const int region = group;
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
   if (group > 0 && scheduler.next < scheduler.tiles)  // blocks may be left without a tile
-    mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
+      mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   while (scheduler.take(work)) {
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane);
     store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);

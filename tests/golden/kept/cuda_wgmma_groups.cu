@@ -128,8 +128,8 @@ struct Groups {
     for (int i = thread; i < count; i += threads)
       store_shared_word(ends + i * 4, u32(max(0, min(int(args.m), list[i]))));
   }
-  /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows, each
-  /// of them `across` tiles.
+  /// By the lanes of one warp, once the ends are there. A group's rows are tiles of kGroupRows,
+  /// each of them `across` tiles.
   /// A group begins behind all groups before it, so each end becomes the largest one up to it.
   __device__ __forceinline__ void count_tiles(
       int across,
@@ -191,9 +191,9 @@ KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group, i64 first
 // Expects groups.h.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
   int first_row, rows;  // of the group
 };
 
@@ -203,7 +203,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   Groups groups;
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
@@ -295,7 +295,8 @@ KILN_DEVICE int tiles_across(const KilnGpuArgs& args) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -356,13 +357,13 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
@@ -402,9 +403,9 @@ KILN_DEVICE void store_rows(const KilnTensorMap* map_d, u32 from, const Output& 
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
   const int first_row = work.first_row;
   const int warp = thread / 32, lane = thread & 31;
@@ -415,9 +416,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       // An odd number of chunks leaves the first buffer to the last store of the tile before.

@@ -74,9 +74,9 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // Groups have equal numbers of tiles, and each its own part of k. Expects groups.h.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
   int first_k, k;  // of the group
 };
 
@@ -86,7 +86,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   Groups groups;
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
@@ -129,8 +129,7 @@ struct TileScheduler {
     // Stages lie where all of k has them, so that each is a block of scales. An empty group
     // multiplies one stage of zeros, so that its D is written.
     work.begin = work.first_k / kGroupDepth;
-    work.count =
-        max(1, (work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin);
+    work.count = max(1, (work.first_k + work.k + kGroupDepth - 1) / kGroupDepth - work.begin);
     return true;
   }
 };
@@ -175,7 +174,8 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -214,8 +214,8 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
 /// may not agree.
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
-/// Which bytes of a stage's lines are of the tile's group: from `first` on in its first stage, up to
-/// `end` in its last one.
+/// Which bytes of a stage's lines are of the tile's group: from `first` on in its first stage, up
+/// to `end` in its last one.
 struct Edges {
   int first, end;
 
@@ -277,10 +277,12 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
     i64 batch = 0, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    return scales_of_line < kSwap ? kRightLines
+                                  : kLeftLines > (args.scale_a, args.m, line, batch, args.k);
   }
-  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at,
+            lines = args.n;
+  return scales_of_line < kSwap ? kLeftLines : kRightLines > (args.scale_b, lines, line, 0, args.k);
 }
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
@@ -295,8 +297,8 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
 
 constexpr int kScaleChunk = 4;  // stages whose scales are read together
 
-/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
-/// a warp reads is an access of its own of L1, which is shared memory too.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line
+/// that a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
     read_four_scales(to, from);
@@ -385,8 +387,10 @@ struct StageScales {
 // blocks scales.h, and edges.h where groups of k begin within stages.
 
 /// The instructions of one stage; `accumulate` 0 lets its first step start anew.
-KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right, int accumulate) {
-  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32, kRightStep = kRightAcrossK ? 16 * 128 : 32;
+KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 right,
+                                int accumulate) {
+  constexpr u32 kLeftStep = kLeftAcrossK ? 16 * 128 : 32,
+                kRightStep = kRightAcrossK ? 16 * 128 : 32;
   pin_all(sums);
   wgmma_fence();
   _Pragma("unroll") for (int step = 0; step < 4; ++step)
@@ -398,9 +402,10 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], u64 left, u64 rig
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
-                          int lane, const Edges& edges
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
+                          int lane,
+                          const Edges& edges
 ) {
   constexpr u64 kLeftLayout = kLeftAcrossK ? across_k(64 * 128) : kAlongK;
   constexpr u64 kRightLayout = kRightAcrossK ? across_k(64 * 128) : kAlongK;
@@ -423,7 +428,6 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     release(shared.empty + turn.stage * 8, lane);
     turn.step();
     _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-      _Pragma("unroll") for (int r = 0; r < kSums; ++r)
-        sums[s][r] += part[s][r] * scales.of(s, r);
+      _Pragma("unroll") for (int r = 0; r < kSums; ++r) sums[s][r] += part[s][r] * scales.of(s, r);
   }
 }

@@ -113,8 +113,8 @@ struct Groups {
     for (int i = thread; i < count; i += threads)
       store_shared_word(ends + i * 4, u32(max(0, min(int(args.k), list[i]))));
     __syncthreads();
-    // The first warp. Through a shuffle: the assembler serialises wgmma behind branches on which the
-    // lanes of a warp may not agree.
+    // The first warp. Through a shuffle: the assembler serialises wgmma behind branches on which
+    // the lanes of a warp may not agree.
     if (__shfl_sync(0xffffffff, thread / 32, 0) != 0) return;
     int before = 0;
     for (int first = 0; first < count; first += 32) {
@@ -148,9 +148,9 @@ KILN_DEVICE Output output_of_group(const KilnGpuArgs& args, i64 group) {
 // Groups have equal numbers of tiles, and each its own part of k. Expects groups.h.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
   int first_k, k;  // of the group
 };
 
@@ -160,7 +160,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   Groups groups;
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
@@ -267,7 +267,8 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -288,24 +289,23 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       mbarrier_expect(barrier, kStageBytes);
       copy_lines<kLeftTile, kClusterRight>(to, left, barrier, work.left * kLeftTile, k, end,
                                            rank_right, same_left, kLeftHint);
-      copy_lines<kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier,
-                                           work.right * kRightTile, k, end, rank_left, same_right,
-                                           kRightHint);
+      copy_lines<kRightTile, kClusterLeft>(to + kLeftBytes, right, barrier, work.right * kRightTile,
+                                           k, end, rank_left, same_right, kRightHint);
       turn.step();
     }
   }
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 
 /// Through a shuffle: the assembler serialises wgmma in a loop on whose end the lanes of a warp may
 /// not agree.
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;

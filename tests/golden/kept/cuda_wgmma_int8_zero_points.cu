@@ -97,8 +97,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -136,8 +136,8 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// What the zero point of a row adds to a sum, which is taken away from it: both as unsigned numbers,
-/// which may wrap on the way to what fits.
+/// What the zero point of a row adds to a sum, which is taken away from it: both as unsigned
+/// numbers, which may wrap on the way to what fits.
 KILN_DEVICE u32 added_by_zero(const Output& out, i64 row, i64 column) {
   return out.zero_a[row] * out.column_sums_b[column];
 }
@@ -195,13 +195,13 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     subtract_zeros(out, sums[i + e], row_of(l, r), column_of(l, r));
     sums[i + e] = kept(scaled(out, first_real(sums[i + e]), row_of(l, r), column_of(l, r)));
   }
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(real_of(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(real_of(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
@@ -230,9 +230,9 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args, work.batch);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -242,9 +242,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       // An odd number of chunks leaves the first buffer to the last store of the tile before.

@@ -209,9 +209,9 @@ struct Groups {
 // it, so that an empty product has none. Expects groups.h.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
 };
 
 struct TileScheduler {
@@ -220,7 +220,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
   Groups groups;
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
@@ -389,13 +389,13 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
@@ -446,16 +446,16 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     if (column + kOfUnit <= out.columns) {
       *reinterpret_cast<UnitD*>(d) = some;
     } else {
-      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e) if (column + e < out.columns)
-          d[e] = some.element[e];
+      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e)
+        if (column + e < out.columns) d[e] = some.element[e];
     }
   }
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args_of_product(args, work.batch), 0);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -465,9 +465,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       __syncwarp();
@@ -478,15 +478,15 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 
 /// Through a shuffle: the assembler serialises wgmma in a loop on whose end the lanes of a warp may
 /// not agree.
 KILN_DEVICE int same_for_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
@@ -568,9 +568,9 @@ KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& li
   tensor_map_release(to, shared);
 }
 
-/// Writes entries to their places in the workspace, where the kernel of the products reads them, and
-/// behind all entries the maps of their operands. `map_left` and `map_right` are those of operands
-/// without address and sizes. A warp makes one map.
+/// Writes entries to their places in the workspace, where the kernel of the products reads them,
+/// and behind all entries the maps of their operands. `map_left` and `map_right` are those of
+/// operands without address and sizes. A warp makes one map.
 extern "C" __global__ void __launch_bounds__(128)
     kiln_take_list(const __grid_constant__ KilnGpuArgs args,
                    const __grid_constant__ KilnTensorMap map_left,

@@ -256,10 +256,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       copy_rows<kLeftAcrossK, kLeftTile, kClusterRight>(to, maps.left, barrier,
                                                         work.left * kLeftTile, k, maps.place,
                                                         rank_right, same_left, kLeftHint);
-      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(to + kLeftBytes, maps.right, barrier,
-                                                            work.right * (kRightTile / 2), k,
-                                                            maps.place, rank_left, same_right,
-                                                            kRightHint);
+      copy_factors<kRightAcrossK, kRightTile, kClusterLeft>(
+          to + kLeftBytes, maps.right, barrier, work.right * (kRightTile / 2), k, maps.place,
+          rank_left, same_right, kRightHint);
       turn.step();
     }
   }
@@ -296,10 +295,11 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
     i64 batch = 0, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.m, line, batch, args.k);
+    return scales_of_line < kSwap ? kRightLines
+                                  : kLeftLines > (args.scale_a, args.m, line, batch, args.k);
   }
   const i64 line = line_of_b(args, work, at), lines = 2 * args.n;
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, 0, args.k);
+  return scales_of_line < kSwap ? kLeftLines : kRightLines > (args.scale_b, lines, line, 0, args.k);
 }
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
@@ -314,8 +314,8 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
 
 constexpr int kScaleChunk = 2;
 
-/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
-/// a warp reads is an access of its own of L1, which is shared memory too.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line
+/// that a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   _Pragma("unroll") for (int j = 0; j < kScaleChunk; ++j)
     to[j] = from != nullptr && j < count ? from[j] : 0.0f;
@@ -410,7 +410,8 @@ KILN_DEVICE Real first_real(float sum) { return sum; }
 
 /// D's tile, of half as many columns as B's has lines: what follows sees it alone.
 namespace of_d {
-constexpr int kSums = kSwap ? ::kSums : ::kSums / 2, kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
+constexpr int kSums = kSwap ? ::kSums : ::kSums / 2,
+              kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
 constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
 constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
 constexpr int kPart = kChunk / 2;  // sums of one chunk
@@ -475,16 +476,16 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     if (column + kOfUnit <= out.columns) {
       *reinterpret_cast<UnitD*>(d) = some;
     } else {
-      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e) if (column + e < out.columns)
-          d[e] = some.element[e];
+      _Pragma("unroll") for (int e = 0; e < kOfUnit; ++e)
+        if (column + e < out.columns) d[e] = some.element[e];
     }
   }
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args_of_product(args, work.batch), 0);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -494,9 +495,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       __syncwarp();
@@ -509,8 +510,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 
 /// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
 /// (left, right) is D's under sum 0.
-KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums], const Acc (&sums)[kSubtiles][kSums],
-                           const Output& out, i64 left, i64 right) {
+KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums],
+                           const Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
+                           i64 right) {
   _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
       _Pragma("unroll") for (int e = 0; e < 4; ++e) {
@@ -531,8 +533,7 @@ KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& wo
   const u32 first = kSwap ? row_offset / 2 : row_offset;
   const int lane = thread & 31;
   Acc d[of_d::kSubtiles][of_d::kSums];
-  pass_gate(d, sums, out,
-            i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
+  pass_gate(d, sums, out, i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
             i64(work.right) * of_d::kRightTile + lane % 4 * 2);
   of_d::store_tile(d, work, args, map_d, buffers, first, group, thread);
 }
@@ -565,9 +566,9 @@ KILN_DEVICE void make_map(KilnTensorMap* to, u32 shared, const KilnTensorMap& li
   tensor_map_release(to, shared);
 }
 
-/// Writes entries to their places in the workspace, where the kernel of the products reads them, and
-/// behind all entries the maps of their operands. `map_left` and `map_right` are those of operands
-/// without address and sizes. A warp makes one map.
+/// Writes entries to their places in the workspace, where the kernel of the products reads them,
+/// and behind all entries the maps of their operands. `map_left` and `map_right` are those of
+/// operands without address and sizes. A warp makes one map.
 extern "C" __global__ void __launch_bounds__(128)
     kiln_take_list(const __grid_constant__ KilnGpuArgs args,
                    const __grid_constant__ KilnTensorMap map_left,

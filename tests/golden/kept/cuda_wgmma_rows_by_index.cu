@@ -143,8 +143,8 @@ KILN_DEVICE void pack_lines(
   // A's lines, in the order of the product's rows.
   const auto* end = p.from + (args.rows_of_a - 1) * p.ld + p.length;
   const auto* at = p.from + row_of_a(args, line) * p.ld + unit * 16;
-  const uint4 bytes = words_inside(at, p.from, end) ? shifted(fetch_words(at))
-                                                    : fetch_bytes(at, p.from, end);
+  const uint4 bytes =
+      words_inside(at, p.from, end) ? shifted(fetch_words(at)) : fetch_bytes(at, p.from, end);
   *reinterpret_cast<uint4*>(p.to + batch * p.batch_bytes + line * p.pitch + unit * 16) = bytes;
 }
 
@@ -163,8 +163,8 @@ KILN_DEVICE void pack_across(const Packing& p) {
     const i64 k0 = at / row_tiles * kTile, row0 = at % row_tiles * kTile;
     for (int i = line; i < kTile; i += lines)
       if (k0 + i < depth && row0 + lane < rows)
-        tile[i][lane] = reinterpret_cast<const T*>(p.from + batch * p.stride +
-                                                   (k0 + i) * p.ld)[row0 + lane];
+        tile[i][lane] =
+            reinterpret_cast<const T*>(p.from + batch * p.stride + (k0 + i) * p.ld)[row0 + lane];
     __syncthreads();
     for (int i = line; i < kTile; i += lines)
       if (row0 + i < rows && k0 + lane < depth)
@@ -179,8 +179,15 @@ KILN_DEVICE Packing packing_of(const void* from, unsigned char* to, i64 rows, i6
                                const KilnGpuArgs& args) {
   constexpr i64 kSize = sizeof(T);
   const auto shape = Shape::of(rows, args.k);
-  return {static_cast<const unsigned char*>(from), to, (AlongK ? args.k : rows) * kSize, ld * kSize,
-          stride * kSize, shape.pitch(), shape.bytes(), AlongK ? rows : args.k, args.batch};
+  return {static_cast<const unsigned char*>(from),
+          to,
+          (AlongK ? args.k : rows) * kSize,
+          ld * kSize,
+          stride * kSize,
+          shape.pitch(),
+          shape.bytes(),
+          AlongK ? rows : args.k,
+          args.batch};
 }
 
 /// One launch packs what there is to pack: blockIdx.y 0 is the first such operand. As many threads
@@ -189,22 +196,23 @@ extern "C" __global__ void __launch_bounds__(256, 8)
     kiln_pack(const __grid_constant__ KilnGpuArgs args) {
   auto* workspace = static_cast<unsigned char*>(args.workspace);
   const bool is_a = kPackA && blockIdx.y == 0;
-  const Packing p = is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(),
-                                                                args.m, args.lda, args.stride_a, args)
+  const Packing p =
+      is_a ? packing_of<TypeA, kAlongKA, PackedA>(args.a, workspace + packed_a_at(), args.m,
+                                                  args.lda, args.stride_a, args)
                          : packing_of<TypeB, kAlongKB, PackedB>(
                                args.b, workspace + packed_b_at(args), args.n, args.ldb,
                                args.stride_b, args);
-  wait_for_previous_grid();
-  let_next_grid_start();
-  // What both do alike stands in the code once.
-  if (is_a ? PackedA::kTurned : PackedB::kTurned) {
-    if (is_a)
-      pack_across<TypeA>(p);
-    else
-      pack_across<TypeB>(p);
-  } else {
-    pack_lines(p, args);
-  }
+                         wait_for_previous_grid();
+                         let_next_grid_start();
+                         // What both do alike stands in the code once.
+                         if (is_a ? PackedA::kTurned : PackedB::kTurned) {
+                           if (is_a)
+                             pack_across<TypeA>(p);
+                           else
+                             pack_across<TypeB>(p);
+                         } else {
+                           pack_lines(p, args);
+                         }
 }
 
 // ---- cuda/common/group_args.h ----
@@ -247,17 +255,21 @@ KILN_DEVICE const float* scales_at(const KilnGpuArgs& args, const Work& work, in
   const bool right = index < kRightScales;
   const int at = right ? index * kRightShare : (index - kRightScales) * kLeftShare;
   if (right == kSwap) {
-    i64 batch = work.batch, line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
-    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is stored.
+    i64 batch = work.batch,
+        line = i64(kSwap ? work.right * kRightTile : work.left * kLeftTile) + at;
+    // Rows of the matrix that all groups share. Scales beyond the group's meet no row that is
+    // stored.
     batch = 0;
     line += work.first_row;
     line = line < args.m ? row_of_a(args, line) : -1;
-    return scales_of_line<kSwap ? kRightLines : kLeftLines>(args.scale_a, args.rows_of_a, line, batch,
-                                                            args.k);
+    return scales_of_line < kSwap
+               ? kRightLines
+               : kLeftLines > (args.scale_a, args.rows_of_a, line, batch, args.k);
   }
-  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at, lines = args.n;
-  return scales_of_line<kSwap ? kLeftLines : kRightLines>(args.scale_b, lines, line, work.batch,
-                                                          args.k);
+  const i64 line = i64(kSwap ? work.left * kLeftTile : work.right * kRightTile) + at,
+            lines = args.n;
+  return scales_of_line < kSwap ? kLeftLines
+                                : kRightLines > (args.scale_b, lines, line, work.batch, args.k);
 }
 
 /// Where scale `index` lies in a stage, so that a lane reads several at once: reads of scales
@@ -272,8 +284,8 @@ KILN_DEVICE constexpr int place_of_scale(int index) {
 
 constexpr int kScaleChunk = 4;  // stages whose scales are read together
 
-/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line that
-/// a warp reads is an access of its own of L1, which is shared memory too.
+/// The scales of a chunk, of which `count` exist: by one read where they are aligned. Each line
+/// that a warp reads is an access of its own of L1, which is shared memory too.
 KILN_DEVICE void read_scales(float (&to)[kScaleChunk], const float* from, int count) {
   if (count >= kScaleChunk && from != nullptr && (reinterpret_cast<u64>(from) & 15) == 0) {
     read_four_scales(to, from);
@@ -386,13 +398,13 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
@@ -443,16 +455,16 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     if (first >= 0 && first + 4 <= length) {
       *reinterpret_cast<FourD*>(d + first) = some;
     } else {
-      _Pragma("unroll") for (int e = 0; e < 4; ++e) if (first + e >= 0 && first + e < length)
-          d[first + e] = some.element[e];
+      _Pragma("unroll") for (int e = 0; e < 4; ++e)
+        if (first + e >= 0 && first + e < length) d[first + e] = some.element[e];
     }
   }
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -462,9 +474,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       __syncwarp();

@@ -89,8 +89,8 @@ struct LeftWords {
 };
 
 /// What one lane fetches of 64 rows and 8 k: rows r and r + 8 of its warp's 16, k t and t + 4. Each
-/// of the four fetches takes another of these by the lane's t: then no two lanes of a warp meet in a
-/// bank, which with one of them for all lanes every second pair would.
+/// of the four fetches takes another of these by the lane's t: then no two lanes of a warp meet in
+/// a bank, which with one of them for all lanes every second pair would.
 struct LeftLane {
   u32 offsets[4];
   u32 turn;  // t: fetch j brings word j ^ t
@@ -150,7 +150,8 @@ KILN_DEVICE void copy_rows(u32 to, const KilnTensorMap* map,
       const u32 there = to + block * kDepth * 128 + offset;
       const int first = row + block * kLeftBlockRows;
       if constexpr (Sharers > 1)
-        tma_load_multicast_3d(there, map, barrier, first, k + int(share) * kShare, batch, mask, hint);
+        tma_load_multicast_3d(there, map, barrier, first, k + int(share) * kShare, batch, mask,
+                              hint);
       else
         tma_load_3d(there, map, barrier, first, k, batch, hint);
     }
@@ -174,7 +175,8 @@ KILN_DEVICE TileScheduler scheduler_of(const KilnGpuArgs& args, u32 rank) {
 
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
-                          const KilnTensorMap* left, const KilnTensorMap* right
+                          const KilnTensorMap* left,
+                          const KilnTensorMap* right
 ) {
   const u32 rank_left = scheduler.rank % kClusterLeft, rank_right = scheduler.rank / kClusterLeft;
   // The blocks with my rows of the left operand, and those with my rows of the right one.
@@ -222,8 +224,8 @@ KILN_DEVICE void multiply_stage(Acc (&sums)[kSubtiles][kSums], const LeftWords& 
 }
 
 /// The products of `count` stages.
-KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn, int count,
-                          u32 row_offset, int group,
+KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, Turn& turn,
+                          int count, u32 row_offset, int group,
                           int lane
 ) {
   const LeftLane mine = LeftLane::of(row_offset, int(threadIdx.x) & 127);

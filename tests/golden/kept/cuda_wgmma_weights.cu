@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_d68f2b6908444448.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_c475ab05371a5e06.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -213,8 +213,8 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C behind
-/// it is left to the compiler, which always fuses it: there is one way only.
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
@@ -253,8 +253,8 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
 // What lies where in the workspace: counters (zero between calls), packed A, packed B, then
 // partial accumulators. Worked out from the call, so that the same code serves every size.
 
-/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which the
-/// matrix instruction can turn; others are turned to run along k.
+/// A packed operand: `length` neighbours a line. Elements of 16 bits keep their direction, which
+/// the matrix instruction can turn; others are turned to run along k.
 template <typename T, bool AlongK>
 struct PackedShape {
   static constexpr bool kTurned = !AlongK && sizeof(T) != 2;
@@ -282,7 +282,8 @@ KILN_DEVICE i64 sums_at(const KilnGpuArgs& args) {
 
 // ---- cuda/common/hopper_ptx.h ----
 // The instructions of Hopper that kernels are built on, one small named wrapper each: barriers in
-// shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared memory.
+// shared memory, the copy engine, warpgroup bookkeeping. Addresses are 32-bit ones of shared
+// memory.
 
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
@@ -350,9 +351,10 @@ KILN_DEVICE void tma_load_multicast_3d(u32 to, const KilnTensorMap* map, u32 bar
       : "memory");
 }
 KILN_DEVICE void tma_store_3d(const KilnTensorMap* map, u32 from, int x, int y, int z) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
-               "r"(from), "r"(x), "r"(y), "r"(z)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(z)
+      : "memory");
 }
 KILN_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /// Until at most `Pending` stores still read shared memory.
@@ -447,8 +449,9 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], const u32 (&left)[4], u64 right, 
   asm volatile(
       "{\n"
       ".reg .pred p;\n"
-      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"
-      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS ";\n"
+      "setp.ne.b32 p, %" KILN_WGMMA_ACCUMULATE ", 0;\n"  //
+      KILN_WGMMA_NAME " " KILN_WGMMA_SUMS ", " KILN_WGMMA_OPERANDS
+      ";\n"  //
       "}"
       : KILN_WGMMA_TIED(sums)
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(accumulate));
@@ -458,7 +461,8 @@ KILN_DEVICE void wgmma_m64(Acc (&sums)[kSums], const u32 (&left)[4], u64 right, 
 // The descriptors that Hopper's warpgroup matrix instruction takes of operands in shared memory.
 
 /// How an operand lies in shared memory, rows of 128 bytes in atoms of 8 rows, 16-byte units
-/// swizzled by the row: (byte offset >> 4) fields of the descriptor's low word, then bits 32 and up.
+/// swizzled by the row: (byte offset >> 4) fields of the descriptor's low word, then bits 32 and
+/// up.
 constexpr u64 kAtomBytes = 1024;
 constexpr u64 kSwizzle128 = 1ull << 62;
 /// k-major: 8 rows of one atom, atoms 1024 bytes apart; the other distance is not used.
@@ -468,9 +472,7 @@ static __device__ constexpr u64 across_k(u64 block) {
   return kSwizzle128 | (kAtomBytes >> 4) << 32 | (block >> 4) << 16;
 }
 /// In a cluster, addresses of shared memory carry the block in their high bits: they are cut off.
-KILN_DEVICE u64 descriptor(u64 layout, u32 address) {
-  return layout | ((address & 0x3ffff) >> 4);
-}
+KILN_DEVICE u64 descriptor(u64 layout, u32 address) { return layout | ((address & 0x3ffff) >> 4); }
 
 // ---- cuda/wgmma/registers_ptx.h ----
 // Words of the left operand on their way to the instruction.
@@ -674,9 +676,9 @@ struct CodeLane {
 // its own.
 
 struct Work {
-  int left, right;    // tile coordinates of this block
+  int left, right;  // tile coordinates of this block
   int batch;
-  int begin, count;   // stages of k
+  int begin, count;  // stages of k
 };
 
 struct TileScheduler {
@@ -685,7 +687,7 @@ struct TileScheduler {
   int tiles;          // of all batches
   int next;
   int clusters;
-  u32 rank;           // of the block in its cluster
+  u32 rank;  // of the block in its cluster
 
   /// The counts are of clusters' tiles, and 32-bit on purpose: divisions of 64-bit numbers took
   /// 1 us before the first copy (H200).
@@ -731,12 +733,12 @@ struct TileScheduler {
 // that D's tile is computed transposed. Expects types.h.
 
 constexpr int kCluster = kClusterLeft * kClusterRight;
-constexpr int kLeftBytes = kLeftTile * kCodePitch;       // of one stage
+constexpr int kLeftBytes = kLeftTile * kCodePitch;             // of one stage
 constexpr int kRightBytes = kRightTile * (kDepth / 64) * 128;  // lines of 64 k
 constexpr int kStageBytes = kLeftBytes + kRightBytes;
-constexpr int kSubtiles = kWarpgroupRows / 64;                           // of one warpgroup
+constexpr int kSubtiles = kWarpgroupRows / 64;  // of one warpgroup
 constexpr int kThreads = (kWarpgroups + 1) * 128;
-constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));           // of a warp's part of D
+constexpr int kBufferBytes = 16 * kChunk * int(sizeof(TypeD));  // of a warp's part of D
 constexpr int kStoreBytes = kWarpgroups * 4 * kStoreBuffers * kBufferBytes;
 static_assert(kRightTile / kClusterLeft % 8 == 0, "a block copies whole swizzle atoms");
 
@@ -813,19 +815,19 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
-    for (int i = 0; i < work.count; ++i) {
-      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-      const u32 barrier = shared.full + turn.stage * 8;
-      const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int stage = work.begin + i;
-      mbarrier_expect(barrier, kStageBytes);
-      tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
-                  kLeftHint);
-      _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
-        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
-                    stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
-      turn.step();
-    }
+  for (int i = 0; i < work.count; ++i) {
+    mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+    const u32 barrier = shared.full + turn.stage * 8;
+    const u32 to = shared.ring + turn.stage * kStageBytes;
+    const int stage = work.begin + i;
+    mbarrier_expect(barrier, kStageBytes);
+    tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
+                kLeftHint);
+    _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+      tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                  stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
+    turn.step();
+  }
 }
 
 /// Scales and zero points of a lane's two columns in a tile.
@@ -930,13 +932,13 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-      kept(product(first_real(sums[i + e]), out.alpha));
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
     Real c[kTogether];
     load_under(c, out.c, out.ldc, out, left, right, i);
-    _Pragma("unroll") for (int e = 0; e < kTogether; ++e) sums[i + e] =
-        kept(real_of(sums[i + e]) + out.beta * c[e]);
+    _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+      sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
@@ -965,9 +967,9 @@ KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int la
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, const KilnGpuArgs& args,
-                            const KilnTensorMap* map_d, u32 buffers, u32 row_offset, int group,
-                            int thread) {
+KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
   const Output out = output_of(args, work.batch);
   const int warp = thread / 32, lane = thread & 31;
   const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
@@ -977,9 +979,9 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-      if (!exact)
-        _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-          finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
+        if (!exact)
+          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
+            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
       const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
       const i64 l = left + s * 64, r = right + chunk * kChunk;
       // An odd number of chunks leaves the first buffer to the last store of the tile before.
@@ -1001,11 +1003,11 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work, con
 }
 
 // ---- cuda/wgmma/kernel.cu ----
-// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and, where
-// k is divided, combine.h.
+// The kernel itself: who copies, who multiplies. Expects copy_all() and multiply(), store.h and,
+// where k is divided, combine.h.
 
-KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, const KilnGpuArgs& args,
-                              const KilnTensorMap* map_d, int group) {
+KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
+                              const KilnGpuArgs& args, const KilnTensorMap* map_d, int group) {
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
@@ -1013,8 +1015,8 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler, con
   const u32 kRowOffset = group * kWarpgroupRows;
   const int region = group;
   // The others start some stages behind the first: while it finishes a tile, they still multiply.
-  if (group > 0)
-    mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
+    if (group > 0)
+      mbarrier_wait(shared.full + (min(scheduler.stages, kStages - 1) - 1) * 8, 0);
   while (scheduler.take(work)) {
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));

@@ -79,8 +79,8 @@ struct Offset {};
 KILN_DEVICE Offset offset_of(int) { return {}; }
 
 /// The numbers of two codes (e2m1), each in the top bits of a half; what lies below is ignored.
-/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's bias
-/// right, of the denormal too. The addend, -0, leaves every number as it is.
+/// A shift puts exponent and mantissa where A's type has them, and a product puts the exponent's
+/// bias right, of the denormal too. The addend, -0, leaves every number as it is.
 KILN_DEVICE u32 floats_of(u32 codes) {
   constexpr u32 kMinusZeros = 0x80008000;
   return fma_pairs(codes >> 3 & 0x0e000e00, masked_bits(codes, 0x80008000, 0x74007400),  // 2^14

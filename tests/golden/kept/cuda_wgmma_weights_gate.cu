@@ -91,21 +91,21 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
-    for (int i = 0; i < work.count; ++i) {
-      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-      const u32 barrier = shared.full + turn.stage * 8;
-      const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int stage = work.begin + i;
-      mbarrier_expect(barrier, kStageBytes);
-      // The map counts factors as batches.
-      _Pragma("unroll") for (int unit = 0; unit < 2 * kWarpgroups; ++unit)
-        tma_load_3d(to + unit * kFactorBytes, left, barrier, stage * kCodePitch,
-                    work.left * kColumns + unit / 2 * 64, work.batch * 2 + unit % 2, kLeftHint);
-      _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
-        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
-                    stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
-      turn.step();
-    }
+  for (int i = 0; i < work.count; ++i) {
+    mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+    const u32 barrier = shared.full + turn.stage * 8;
+    const u32 to = shared.ring + turn.stage * kStageBytes;
+    const int stage = work.begin + i;
+    mbarrier_expect(barrier, kStageBytes);
+    // The map counts factors as batches.
+    _Pragma("unroll") for (int unit = 0; unit < 2 * kWarpgroups; ++unit)
+      tma_load_3d(to + unit * kFactorBytes, left, barrier, stage * kCodePitch,
+                  work.left * kColumns + unit / 2 * 64, work.batch * 2 + unit % 2, kLeftHint);
+    _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+      tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                  stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
+    turn.step();
+  }
 }
 
 /// Scales and zero points of a lane's two columns of either factor in a tile.
@@ -129,7 +129,8 @@ KILN_DEVICE void pin_factor(Acc (&sums)[kSums]) {
 KILN_DEVICE void multiply_stage(
     Acc (&sums)[kSums],
     const CodeLane& mine, u32 stage, u64 right,
-    const Factors& factors, int f
+    const Factors& factors,
+    int f
 ) {
   Acc part[kSums];
   Codes codes[2];
@@ -175,7 +176,7 @@ KILN_DEVICE void multiply(Acc (&sums)[kSubtiles][kSums], const Shared& shared, T
     const u32 stage = shared.ring + turn.stage * kStageBytes;
     const u64 right = right0 + u64(turn.stage) * (kStageBytes >> 4);
     _Pragma("unroll") for (int f = 0; f < 2; ++f)
-      multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f);
+    multiply_stage(sums[f], mine, stage + f * kFactorBytes, right, factors, f);
     release(shared.empty + turn.stage * 8, lane);
     turn.step();
   }

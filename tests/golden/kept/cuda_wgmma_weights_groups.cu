@@ -102,21 +102,21 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
-    for (int i = 0; i < work.count; ++i) {
-      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-      const u32 barrier = shared.full + turn.stage * 8;
-      const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int stage = work.begin + i;
-      mbarrier_expect(barrier, kStageBytes);
-      tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
-                  kLeftHint);
-      _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
-        // Rows of the matrix that all groups share; those of the next group are not stored.
-        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
-                    stage * kDepth + line * 64, work.first_row + work.right * kRightTile, 0,
-                    kRightHint);
-      turn.step();
-    }
+  for (int i = 0; i < work.count; ++i) {
+    mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+    const u32 barrier = shared.full + turn.stage * 8;
+    const u32 to = shared.ring + turn.stage * kStageBytes;
+    const int stage = work.begin + i;
+    mbarrier_expect(barrier, kStageBytes);
+    tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
+                kLeftHint);
+    _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+      // Rows of the matrix that all groups share; those of the next group are not stored.
+      tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                  stage * kDepth + line * 64, work.first_row + work.right * kRightTile, 0,
+                  kRightHint);
+    turn.step();
+  }
 }
 
 /// Scales and zero points of a lane's two columns in a tile.

@@ -167,19 +167,19 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler, const K
   wait_for_previous_grid();
   let_next_grid_start();
   for (; more; more = scheduler.take(work))
-    for (int i = 0; i < work.count; ++i) {
-      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
-      const u32 barrier = shared.full + turn.stage * 8;
-      const u32 to = shared.ring + turn.stage * kStageBytes;
-      const int stage = work.begin + i;
-      mbarrier_expect(barrier, kStageBytes);
-      tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
-                  kLeftHint);
-      _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
-        tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
-                    stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
-      turn.step();
-    }
+  for (int i = 0; i < work.count; ++i) {
+    mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
+    const u32 barrier = shared.full + turn.stage * 8;
+    const u32 to = shared.ring + turn.stage * kStageBytes;
+    const int stage = work.begin + i;
+    mbarrier_expect(barrier, kStageBytes);
+    tma_load_3d(to, left, barrier, stage * kCodePitch, work.left * kLeftTile, work.batch,
+                kLeftHint);
+    _Pragma("unroll") for (int line = 0; line < kDepth / 64; ++line)
+      tma_load_3d(to + kLeftBytes + line * kRightTile * 128, right, barrier,
+                  stage * kDepth + line * 64, work.right * kRightTile, work.batch, kRightHint);
+    turn.step();
+  }
 }
 
 /// Scales and zero points of a lane's two columns in a tile.
@@ -198,7 +198,8 @@ struct TileScales {
 KILN_DEVICE void multiply_stage(
     Acc (&sums)[kSubtiles][kSums],
     const CodeLane& mine, u32 stage, u64 right,
-    const Factors& factors, int accumulate
+    const Factors& factors,
+    int accumulate
 ) {
   Acc(&part)[kSubtiles][kSums] = sums;
   Codes codes[2];

@@ -100,9 +100,9 @@ const std::vector<Mutant> kMutants{
     {&kAcross, "has the largest magnitude of half the lines",
      "    most = max(most, __shfl_xor_sync(0xffffffff, most, 16));\n", ""},
     {&kTiles, "writes the tile before all have read it",
-     "      __syncthreads();\n      _Pragma(\"unroll\") for (int i = 0; i < kDeep / kLines; ++i) "
-     "tile",
-     "      _Pragma(\"unroll\") for (int i = 0; i < kDeep / kLines; ++i) tile"},
+     "      __syncthreads();\n      _Pragma(\"unroll\") for (int i = 0; i < kDeep / kLines; ++i)\n"
+     "        tile",
+     "      _Pragma(\"unroll\") for (int i = 0; i < kDeep / kLines; ++i)\n        tile"},
 };
 
 TEST(HalvesMutants, AreCaught) { test::expect_caught(kMutants); }

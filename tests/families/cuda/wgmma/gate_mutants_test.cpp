@@ -72,8 +72,7 @@ const std::vector<Mutant> kMutants{
      "kSums / 2 : kSums / 2"},
     {&kSummedLeft, "places a warpgroup's rows at B's lines",
      "(kSwap ? kWarpgroupRows / 2 : kWarpgroupRows)", "kWarpgroupRows"},
-    {&kPacked, "packs one factor", "packed_b_at(args), 2 * args.n, args.ldb",
-     "packed_b_at(args), args.n, args.ldb"},
+    {&kPacked, "packs one factor", "packed_b_at(args), 2 * args.n,", "packed_b_at(args), args.n,"},
 };
 
 TEST(WgmmaGateMutants, AreCaught) { test::expect_caught(kMutants); }

@@ -134,8 +134,8 @@ const std::vector<Mutant> kMutants{
     // The other operand has zeros there: only a NaN among those tokens shows it.
     {&kOfK, "leaves the next group's first token in A", "work.left * kLeftTile, k, end,",
      "work.left * kLeftTile, k, min(end + 1, 700),"},
-    {&kOfK, "leaves the next group's first token in B", "work.right * kRightTile, k, end,",
-     "work.right * kRightTile, k, min(end + 1, 700),"},
+    {&kOfK, "leaves the next group's first token in B", "k, end, rank_left",
+     "k, min(end + 1, 700), rank_left"},
     {&kOfK, "ends boxes a token early", "min(kDepth, end - k)", "min(kDepth, end - k - 1)"},
     {&kOfK, "begins at the first token", "work.first_k = groups.first_k(work.batch);",
      "work.first_k = 0;"},

@@ -195,7 +195,7 @@ const std::vector<Mutant> kMutants{
      "    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);\n    const Factors",
      "    const Factors"},
     {&kGroups, "copies before all have read",
-     "      mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);\n", "\n"},
+     "mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);\n", "\n"},
     {&kGroups, "hands a stage back before it is multiplied", "    multiply_stage(sums, mine",
      "    release(shared.empty + turn.stage * 8, lane);\n    multiply_stage(sums, mine"},
     {&kGroups, "expects fewer bytes", "mbarrier_expect(barrier, kStageBytes)",
