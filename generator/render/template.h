@@ -8,12 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "generator/space/template_values.h"
 #include "kiln/error.hpp"
 
 namespace kiln {
-
-/// What expressions may ask about. A bare name is true unless its value is "", "0" or "none".
-using TemplateValues = std::map<std::string, std::string, std::less<>>;
 
 /// The text of a template by its path; empty where there is none.
 using TemplateFiles = std::function<std::string_view(std::string_view path)>;

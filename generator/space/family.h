@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "generator/problem/features.h"
-#include "generator/render/template.h"
 #include "generator/space/gpu_launch.h"
 #include "generator/space/space.h"
+#include "generator/space/template_values.h"
 #include "templates/cpu/common/abi.h"
 
 namespace kiln {

@@ -192,7 +192,7 @@ TEST(FittedModel, DamagedTextIsAnError) {
   const std::size_t at = negative.find("[256,");
   ASSERT_NE(at, std::string::npos);
   negative.replace(at, 4, "[-26");
-  EXPECT_THAT(FittedModel::parse(negative).error().message, HasSubstr("is no size"));
+  EXPECT_THAT(FittedModel::parse(negative).error().message, HasSubstr("is not a size"));
 }
 
 TEST(FittedModel, WildMeasurementsAreNotUsed) {

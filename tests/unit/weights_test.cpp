@@ -175,8 +175,8 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16_int4 N N 1 3 64 group=k"), HasSubstr("ldb = 0 (tight): 3 elements"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k order=column"), HasSubstr("d.order = column"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k packed_b=1"), HasSubstr("b_packed = true"));
-  EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"), HasSubstr("zero = int: b.dtype = bf16"));
-  EXPECT_THAT(message("fp8 N T 1 2 64 scale_type=bf16"), HasSubstr("scale_type = bf16: b.dtype"));
+  EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"), HasSubstr("zero = int: needs a quantised B, b.dtype = bf16"));
+  EXPECT_THAT(message("fp8 N T 1 2 64 scale_type=bf16"), HasSubstr("scale_type = bf16: needs a quantised B, b.dtype"));
   EXPECT_THAT(message("fp8 N T 1 2 64 group=64"), HasSubstr("scale_b = 1x64"));
   for (const char* zero : {"int", "float"})
     EXPECT_THAT(message(std::string("bf16_fp8 N T 1 2 64 group=64 zero=") + zero),
@@ -187,7 +187,7 @@ TEST(Weights, RefusalsNameTheField) {
               HasSubstr("scale_type = bf16: scales of mx32 are e8m0"));
   EXPECT_THAT(message("bf16_fp4 N T 1 2 48 group=mx32"), HasSubstr("k = 48: groups of 32"));
   EXPECT_THAT(message("bf16_int8 N T 1 2 64 group=mx32"),
-              HasSubstr("scale_b = mx32: b.dtype = s8 is no format"));
+              HasSubstr("scale_b = mx32: b.dtype = s8 is not an MX format"));
   EXPECT_THAT(message("bf16_fp4 N T 1 2 63 group=k"), HasSubstr("ldb = 0 (tight): 63 elements"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 64"), HasSubstr("scale_b = none: bf16_fp8 needs scales"));
   EXPECT_THAT(message("bf16_fp8 N T 1 2 192 group=128x128"), HasSubstr("k = 192: groups of 128"));

@@ -52,7 +52,8 @@ double reference_seconds(const Gemm& gemm, const DeviceCaps& device) {
 
 double Checker::seconds_allowed(const Gemm& gemm) const {
   if (on_gpu())
-    return kLeastCheckSeconds + kGpuSecondsPerFlop * gemm.flops() + reference_seconds(gemm, device_);
+    return kLeastCheckSeconds + kGpuSecondsPerFlop * gemm.flops() +
+           reference_seconds(gemm, device_);
   return where_.emulated ? seconds_on_cpu(gemm, kEmulatedSecondsPerFlop) : seconds_on_cpu(gemm);
 }
 
