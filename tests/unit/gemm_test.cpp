@@ -1,5 +1,6 @@
 #include "kiln/gemm.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,20 +105,18 @@ TEST(Gemm, BytesOfTheLargestSizesAreRight) {
 
 TEST(Gemm, LeadingDimensionsThatCannotBeAreNamed) {
   const Gemm good = Gemm::row_major(4, 6, 8);
-  for (Matrix Gemm::*which : {&Gemm::a, &Gemm::b, &Gemm::c, &Gemm::d}) {
-    const std::string field = which == &Gemm::a   ? "lda"
-                              : which == &Gemm::b ? "ldb"
-                              : which == &Gemm::c ? "ldc"
-                                                  : "ldd";
+  for (const Operand which : kMatrices) {
+    const std::string field = fmt::format("ld{}", name(which));
     Gemm g = good;
-    const std::int64_t tight = which == &Gemm::a ? 8 : 6;
-    (g.*which).ld = tight;
+    Matrix& stored = *g.matrices()[index_of(which)];
+    const std::int64_t tight = which == Operand::a ? 8 : 6;
+    stored.ld = tight;
     EXPECT_TRUE(validate(g));
-    (g.*which).ld = tight - 1;
+    stored.ld = tight - 1;
     EXPECT_THAT(refusal(g), HasSubstr(field + " = " + std::to_string(tight - 1)));
-    (g.*which).ld = -1;
+    stored.ld = -1;
     EXPECT_THAT(refusal(g), HasSubstr(field + " = -1"));
-    (g.*which).ld = kHuge;
+    stored.ld = kHuge;
     EXPECT_THAT(refusal(g), HasSubstr(field + " = 92233"));
   }
   Gemm g = Gemm::row_major(0, 6, 8);

@@ -175,8 +175,10 @@ TEST(Weights, RefusalsNameTheField) {
   EXPECT_THAT(message("bf16_int4 N N 1 3 64 group=k"), HasSubstr("ldb = 0 (tight): 3 elements"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k order=column"), HasSubstr("d.order = column"));
   EXPECT_THAT(message("bf16_int4 N T 1 2 64 group=k packed_b=1"), HasSubstr("b_packed = true"));
-  EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"), HasSubstr("zero = int: needs a quantised B, b.dtype = bf16"));
-  EXPECT_THAT(message("fp8 N T 1 2 64 scale_type=bf16"), HasSubstr("scale_type = bf16: needs a quantised B, b.dtype"));
+  EXPECT_THAT(message("bf16 N T 1 2 64 zero=int"),
+              HasSubstr("zero = int: needs a quantised B, b.dtype = bf16"));
+  EXPECT_THAT(message("fp8 N T 1 2 64 scale_type=bf16"),
+              HasSubstr("scale_type = bf16: needs a quantised B, b.dtype"));
   EXPECT_THAT(message("fp8 N T 1 2 64 group=64"), HasSubstr("scale_b = 1x64"));
   for (const char* zero : {"int", "float"})
     EXPECT_THAT(message(std::string("bf16_fp8 N T 1 2 64 group=64 zero=") + zero),
