@@ -177,7 +177,7 @@ std::span<const SchemaObject> todays_schema() {
     const auto problem = std::ranges::find_if(*objects, [](const SchemaObject& object) {
       return object.type == "table" && object.name == "problem";
     });
-    auto* const sql = new std::string(problem->sql);
+    static std::string* const sql = new std::string(problem->sql);
     for (const GemmField& field : kGemmFields)
       if (field.since > 1) *sql += fmt::format(", {}", column_text(field));
     problem->sql = *sql += ") STRICT";

@@ -21,7 +21,7 @@ inline std::optional<Gemm> with_next_value(const Gemm& base, const GemmField& fi
 /// Problems of which some have each field: plain, with a gate, masked, by index.
 inline std::vector<Gemm> bases_of_fields() {
   const Gemm plain = Gemm::row_major(3, 5, 7);
-  return {plain, plain.with_gate(Gate::relu), plain.grouped(2, Grouping::masked),
+  return {plain, plain.with_gate(Gate::silu), plain.grouped(2, Grouping::masked),
           plain.grouped(2, Grouping::rows).gathered().scattered()};
 }
 
