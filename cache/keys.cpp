@@ -54,7 +54,8 @@ void write_key_fields(const Gemm& gemm, KeyWriter& to) {
 
 Value column_value(const GemmField& field, std::int64_t value) {
   if (field.names.empty()) return value;
-  return std::string(field.names[static_cast<std::size_t>(value)]);
+  const auto index = static_cast<std::size_t>(value);
+  return std::string(index < field.names.size() ? field.names[index] : "?");
 }
 
 std::string column_text(const GemmField& field) {

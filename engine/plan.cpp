@@ -47,10 +47,10 @@ PlanKey plan_key(const Gemm& gemm, int threads) {
     put.template operator()<8 * kGemmFields[at].bytes>(kGemmFields[at].get(gemm));
   });
   // A problem that says what none can is another one than that without it.
-  put.template operator()<8>(static_cast<std::int64_t>(gemm.a.q.type));
-  put.template operator()<8>(static_cast<std::int64_t>(gemm.d.q.order));
-  put.template operator()<8>(static_cast<std::int64_t>(gemm.d.q.type));
-  put.template operator()<8>(static_cast<std::int64_t>(gemm.d.q.zero));
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) __attribute__((always_inline)) {
+    (put.template operator()<8>(kUnsaid[kIndex].get(gemm)), ...);
+  }
+  (std::make_index_sequence<kUnsaid.size()>{});
   put.template operator()<8 * sizeof threads>(threads);
   if (used > 0) key.words[next] = packed;
   return key;

@@ -120,9 +120,16 @@ constexpr auto* groups_as(G& gemm) {
   return std::holds_alternative<Kind>(gemm.groups) ? &std::get<Kind>(gemm.groups) : nullptr;
 }
 
+/// The value of an enum whose 0 stands for a part that is absent. A part that is there and has 0
+/// has a value that does not exist, and is refused as such.
+template <typename E>
+constexpr std::int64_t value_of_part(E value) {
+  return value == E{} ? std::ssize(EnumNames<E>::names) : static_cast<std::int64_t>(value);
+}
+
 struct GateFunction {
   static constexpr std::int64_t get(const Gemm& g) {
-    return g.epilogue.gate ? static_cast<std::int64_t>(g.epilogue.gate->function) : 0;
+    return g.epilogue.gate ? value_of_part(g.epilogue.gate->function) : 0;
   }
   static constexpr bool set(Gemm& g, std::int64_t value) {
     if (value == 0)
@@ -226,7 +233,7 @@ struct WhetherGathered {
 struct HowScattered {
   static constexpr std::int64_t get(const Gemm& g) {
     const auto* const part = ScatteredPart::of(g);
-    return part != nullptr ? static_cast<std::int64_t>(part->how) : 0;
+    return part != nullptr ? value_of_part(part->how) : 0;
   }
   static constexpr bool set(Gemm& g, std::int64_t value) {
     auto* const rows = groups_as<GroupsOfRows>(g);

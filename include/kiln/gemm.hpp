@@ -341,9 +341,9 @@ struct KILN_API Gemm {
     copy.groups = how;
     return copy;
   }
-  /// Rows of A by index, of which it has so many; 0: m. What are no groups of rows become such.
+  /// Rows of A by index, of which it has so many; 0: m. Other groups become groups of rows.
   Gemm gathered(std::int64_t rows = 0) const;
-  /// Rows of D by index, of which it has so many; 0: m. What are no groups of rows become such.
+  /// Rows of D by index, of which it has so many; 0: m. Other groups become groups of rows.
   Gemm scattered(std::int64_t rows = 0, Scatter how = Scatter::rows) const;
   /// `as_d`: its values have D's dtype.
   Gemm with_bias(Bias where, bool as_d = false) const {

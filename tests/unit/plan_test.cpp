@@ -74,6 +74,11 @@ TEST(PlanKey, WhatNoProblemCanSayChangesIt) {
     EXPECT_FALSE(plan_key(unsaid, 1) == plan_key(base, 1));
     EXPECT_FALSE(Problem::of(unsaid));
   }
+  // A part that is there is not one that is absent, whatever it holds.
+  const Gemm rows = base.grouped(2, Grouping::rows);
+  const Gemm no_function = base.with_gate(Gate{}), no_way = rows.scattered(0, Scatter{});
+  EXPECT_FALSE(plan_key(no_function, 1) == plan_key(base, 1));
+  EXPECT_FALSE(plan_key(no_way, 1) == plan_key(rows, 1));
 }
 
 std::shared_ptr<Plan::Impl> plan_of(std::int64_t m, std::string config = "") {
