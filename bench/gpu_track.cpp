@@ -70,7 +70,7 @@ class GpuContest final : public Contest {
     if (!fastest) return tl::unexpected(fastest.error());
     if (!*fastest) return {};
     if (Status in = admit(kGpuPeer, **fastest); !in) return in;
-    // One that was refused above, or is wrong, is no contestant.
+    // One that was refused above, or is wrong, is not a contestant.
     const bool wrong = std::ranges::any_of(
         excluded, [](const Excluded& out) { return out.reason.starts_with("choice 0:"); });
     first_is_fastest_ = **fastest == 0;
@@ -150,7 +150,7 @@ class GpuTrack final : public RaceTrack {
   Result<std::optional<MachineLimits>> limits(int) const override { return std::nullopt; }
   Result<std::unique_ptr<Contest>> prepare(const Gemm& asked, int,
                                            std::uint64_t seed) const override {
-    const Gemm gemm = spelt_for(asked, tools_->device()->caps());
+    const Gemm gemm = with_defaults_of(asked, tools_->device()->caps());
     const Problem problem = Problem::of(gemm).value();
     auto sets = GpuOperandSets::make(*tools_, problem, seed);
     if (!sets) return tl::unexpected(sets.error());

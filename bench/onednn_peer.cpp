@@ -187,7 +187,7 @@ class MatmulKernel final : public PeerKernel {
     if (api_->create_matmul(&description_, a.get(), packed ? any.get() : b.get(), d.get()) !=
         onednn::kSuccess)
       return false;
-    // Plain loops, for what no kernel of theirs computes: one call may take a minute.
+    // Plain loops, for what none of its kernels computes: one call may take a minute.
     if (api_->implementation(description_).starts_with("ref")) return false;
     if (api_->call.primitive_create(&matmul_, description_) != onednn::kSuccess) return false;
     if (packed && !create_reorder(b.get())) return false;

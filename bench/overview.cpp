@@ -12,7 +12,7 @@
 #include "cache/records/maintenance.h"
 #include "cache/records/measurements.h"
 #include "cache/records/ranges.h"
-#include "cache/records/stored_roof.h"
+#include "cache/records/stored_roofline.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/operand.h"
 #include "generator/problem/size.h"
@@ -143,7 +143,7 @@ void add_shapes(Overview& to, Store& store, const Collected& collected) {
                           .ns = kernel->ns,
                           .flops = timed_flops(key.gemm),
                           .bytes = least_traffic(key.gemm)};
-    if (const auto roof = stored_roof(store, collected.caps()[key.device], key.gemm))
+    if (const auto roof = stored_roofline(store, collected.caps()[key.device], key.gemm))
       shape.roof_ns = roof->roof.ns;
     for (const Candidate& one : search.candidates) {
       if (!is_library(one.config) || one.ns == 0) continue;

@@ -12,7 +12,7 @@
 #include "bench/geometric_mean.h"
 #include "generator/problem/timed_flops.h"
 #include "tuner/measure/measure.h"
-#include "tuner/measure/roof.h"
+#include "tuner/measure/roofline.h"
 
 namespace kiln {
 namespace {

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-/// Bytes of the character at the start of `text`; 0 when they are no valid UTF-8 (Unicode 15,
+/// Bytes of the character at the start of `text`; 0 when they are not valid UTF-8 (Unicode 15,
 /// table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };

@@ -84,7 +84,7 @@ class Store {
 };
 
 /// "$KILN_DB", else "$XDG_CACHE_HOME/kiln/kiln.db", else "~/.cache/kiln/kiln.db", the home folder
-/// being $HOME or, where that is no absolute path, the password database's. A relative
+/// being $HOME or, where that is not an absolute path, the password database's. A relative
 /// $XDG_CACHE_HOME is ignored. Without any home folder: empty (a private one in memory), with a
 /// warning.
 std::filesystem::path default_database();

@@ -11,7 +11,7 @@
 #include "cache/printable.h"
 #include "cli/commands.h"
 #include "cli/help.h"
-#include "cli/report.h"
+#include "cli/output/report.h"
 #include "cli/tree.h"
 #include "cli/version.h"
 #include "generator/problem/did_you_mean.h"

@@ -1,7 +1,7 @@
 // `kiln --version`: which kiln this is, and what it found to work with.
 #pragma once
 
-#include "cli/report.h"
+#include "cli/output/report.h"
 
 namespace kiln::cli {
 

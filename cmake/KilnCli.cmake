@@ -1,6 +1,7 @@
 # The `kiln` command: every layer, and CLI11 for its options.
 find_package(CLI11 REQUIRED)
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.cpp
+     ${PROJECT_SOURCE_DIR}/cli/*/*.cpp)
 add_executable(kiln_cli ${sources})
 kiln_unity(kiln_cli)
 set_target_properties(kiln_cli PROPERTIES OUTPUT_NAME kiln)
@@ -12,7 +13,7 @@ file(GLOB KILN_PAGE CONFIGURE_DEPENDS ${page}/*.html ${page}/*.css ${page}/*.js
 set(embedded_page ${CMAKE_BINARY_DIR}/generated/embedded_page.cpp)
 add_custom_command(OUTPUT ${embedded_page}
   COMMAND ${CMAKE_COMMAND} -DOUT=${embedded_page} "-DFILES=${KILN_PAGE}" -DROOT=${page}
-          -DFUNCTION=cli::embedded_page -DHEADER=cli/report_page.h
+          -DFUNCTION=cli::embedded_page -DHEADER=cli/commands/report_page.h
           -P ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake
   DEPENDS ${KILN_PAGE} ${PROJECT_SOURCE_DIR}/cmake/EmbedTemplates.cmake VERBATIM)
 target_sources(kiln_cli PRIVATE ${embedded_page})

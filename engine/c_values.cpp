@@ -57,6 +57,19 @@ constexpr kiln_operands default_operands() {
   return operands;
 }
 
+/// Whether a struct of `size` bytes ends with its last member. A member that a later version adds
+/// must make the struct larger, which is how versions are told apart.
+consteval bool ends(std::size_t size, std::size_t offset, std::size_t bytes) {
+  return offset + bytes == size;
+}
+static_assert(ends(sizeof(kiln_gemm_desc), offsetof(kiln_gemm_desc, reserved), sizeof(int)));
+static_assert(ends(sizeof(kiln_operands), offsetof(kiln_operands, list), sizeof(void*)));
+static_assert(ends(sizeof(kiln_options), offsetof(kiln_options, untuned_user), sizeof(void*)));
+static_assert(ends(sizeof(kiln_tune_options), offsetof(kiln_tune_options, candidates),
+                   sizeof(int)));
+static_assert(ends(sizeof(kiln_tune_report), offsetof(kiln_tune_report, warnings),
+                   sizeof(kiln_tune_report::warnings)));
+
 constexpr Shape<kiln_gemm_desc> kDesc{"desc", offsetof(kiln_gemm_desc, residual), desc_of({})};
 constexpr Shape<kiln_operands> kOperandsShape{"operands", offsetof(kiln_operands, bias),
                                               default_operands()};

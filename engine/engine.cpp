@@ -8,7 +8,9 @@
 #include <new>
 #include <set>
 
+#include "cache/records/winners.h"
 #include "engine/engine_impl.h"
+#include "generator/problem/spelling.h"
 #include "generator/render/render.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/blas_library.h"
@@ -30,26 +32,6 @@ Status unknown_device(const std::string& name) {
 }
 
 /// Finds what `impl.options.device` names. Errors: bad_input (no such name), device (none here).
-Status find_device(Engine::Impl& impl) {
-  const std::string& name = impl.options.device;
-  if (names_gpu(name)) {
-    auto gpu = open_gpu(name);
-    if (!gpu) return tl::unexpected(gpu.error());
-    impl.gpu = std::move(*gpu);
-    impl.device = impl.gpu->caps();
-    impl.gpu_shared = std::make_shared<GpuResources>(impl.gpu);
-  } else if (name == backend_of(Vendor::cpu).name) {
-    reread_cores();
-    const auto caps = detect_cpu();
-    if (!caps) return tl::unexpected(caps.error());
-    impl.device = *caps;
-  } else {
-    return unknown_device(name);
-  }
-  impl.backend = backend_of(impl.device.vendor);
-  return {};
-}
-
 /// A path that the caller or $KILN_DB named must open; the default one may fail (no home, a
 /// read-only one): then nothing is remembered, and everything else works.
 Result<std::unique_ptr<Store>> open_store(const OpenOptions& options) {
@@ -104,8 +86,7 @@ void Engine::Impl::live() {
 }
 
 void Engine::Impl::begin_in_child() {
-  // A search may have been going on, and holds `tuning` for long: fork() does not wait for it.
-  new (&tuning) std::mutex;
+  tuning.begin_in_child();
   background.begin_in_child();
 }
 
@@ -118,7 +99,7 @@ Engine::Impl::~Impl() {
 
 void Engine::Impl::close() {
   background.close();
-  if (recorder) recorder->flush();  // plans may outlive this
+  recorder.flush();  // plans may outlive this
 }
 
 Engine::Engine(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -141,15 +122,11 @@ Result<Engine> Engine::open(OpenOptions options) {
     auto impl = std::make_shared<Impl>();
     impl->live();
     impl->options = std::move(options);
-    if (Status found = find_device(*impl); !found) return tl::unexpected(found.error());
-    if (impl->gpu) impl->named_threads = impl->device.compute_units;
-    const auto threads = impl->threads_of(impl->options.threads);
-    if (!threads) return tl::unexpected(threads.error());
-    if (impl->options.threads != 0) impl->named_threads = *threads;
+    if (Status found = impl->find(); !found) return tl::unexpected(found.error());
     auto store = open_store(impl->options);
     if (!store) return tl::unexpected(store.error());
     impl->store = std::move(*store);
-    if (Status opened = impl->open_recorder(); !opened) return tl::unexpected(opened.error());
+    if (Status opened = impl->recorder.open(); !opened) return tl::unexpected(opened.error());
     impl->now = {.template_hash = template_hash(impl->device.vendor),
                  .compiler = {},
                  .runtime = impl->gpu ? impl->gpu->runtime_version() : runtime_version()};
@@ -159,22 +136,22 @@ Result<Engine> Engine::open(OpenOptions options) {
 
 Status Engine::Impl::run(const Gemm& gemm, const Operands& operands) {
   const int threads = operands.threads != 0 ? operands.threads : default_threads();
-  const PlanKey key = plan_key(gemm, threads);
-  if (const Plan::Impl* plan = plans.find(key, hash_of(key))) [[likely]]
+  if (const Plan::Impl* plan = resolver.known(gemm, threads)) [[likely]]
     return run_plan(*plan, operands);
-  const auto resolved = plan_for(gemm, threads);
+  const auto resolved = resolver.plan_for(gemm, threads);
   if (!resolved) return tl::unexpected(resolved.error());
   return run_plan(**resolved, operands);
 }
 
 Status Engine::gemm(const Gemm& gemm, const Operands& operands) {
   // On a CPU any address is as good, and the problem is looked up as it is.
-  if (impl_->gpu && gemm.alignment == 1) return impl_->run(impl_->spelt(gemm, operands), operands);
+  if (impl_->gpu && gemm.alignment == 1)
+    return impl_->run(impl_->with_defaults(gemm, operands), operands);
   return impl_->run(gemm, operands);
 }
 
 Result<Plan> Engine::plan(const Gemm& gemm, int threads) {
-  auto plan = impl_->plan_for(impl_->spelt(gemm), threads);
+  auto plan = impl_->resolver.plan_for(impl_->with_defaults(gemm), threads);
   if (!plan) return tl::unexpected(plan.error());
   return Plan(std::move(*plan));
 }
@@ -187,19 +164,37 @@ std::string_view blas_library() {
 }
 
 Result<TuneReport> Engine::tune(const Gemm& gemm, const TuneOptions& options) {
-  return shielded([&] { return impl_->tune_and_confirm(impl_->spelt(gemm), options); });
+  return shielded(
+      [&] { return impl_->tuning.tune_and_confirm(impl_->with_defaults(gemm), options); });
 }
 
 Result<RangeReport> Engine::tune(const GemmRange& range, const TuneOptions& options) {
-  return shielded([&] { return impl_->tune_and_confirm(impl_->spelt(range), options); });
+  return shielded(
+      [&] { return impl_->tuning.tune_and_confirm(impl_->with_defaults(range), options); });
 }
 
 Result<std::string> Engine::source(const Gemm& gemm, int threads) {
-  return shielded([&] { return impl_->source(impl_->spelt(gemm), threads); });
+  return shielded([&] { return impl_->source(impl_->with_defaults(gemm), threads); });
 }
 
 Result<std::string> Engine::explain(const Gemm& gemm, int threads) {
-  return shielded([&] { return impl_->explain(impl_->spelt(gemm), threads); });
+  return shielded([&] { return impl_->explain(impl_->with_defaults(gemm), threads); });
+}
+
+std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& with) {
+  auto record = store->winners().best(key, with);
+  if (!record || key.determinism != Determinism::batch_invariant) return record;
+  const Config& config = record->measured.config;
+  const bool allowed =
+      broken_rule(key.problem(), key.device, config).empty() && allowed_by(key).allows(config);
+  return allowed ? std::move(record) : std::nullopt;
+}
+
+std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads) {
+  auto record = best(key_of(gemm, threads), now);
+  if (record || !gpu) return record;
+  const Gemm earlier = with_alignment_of_pitches(gemm);
+  return earlier == gemm ? std::nullopt : best(key_of(earlier, threads), now);
 }
 
 }  // namespace kiln

@@ -88,7 +88,7 @@ std::string_view name(Match match) {
 }
 
 Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
-  const auto plan = plan_for(gemm, threads);
+  const auto plan = resolver.plan_for(gemm, threads);
   if (!plan) return tl::unexpected(plan.error());
   const Plan::Impl& p = **plan;
   Explanation why{.key = key_of(gemm, p.threads),
@@ -100,8 +100,9 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
   why.record = exact_record(gemm, p.threads);
   if (why.record) {
     const Record& record = *why.record;
-    why.peak_flops = raised_peak(why.key, 0, flops_per_second(gemm, record.measured.timing()));
-    why.roof = stored_roof(*store, why.key.device, why.key.gemm);
+    why.peak_flops =
+        tuning.raised_peak(why.key, 0, flops_per_second(gemm, record.measured.timing()));
+    why.roof = stored_roofline(*store, why.key.device, why.key.gemm);
     why.older_templates =
         record.validators.template_hash != template_hash(record.key.device.vendor);
     add_evidence(why, store->measurements().known(record.key, record.validators));
@@ -113,7 +114,7 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
 Result<Explanation> explanation(Engine& engine, const Gemm& gemm, int threads) {
   return shielded([&] {
     Engine::Impl& impl = engine.impl();
-    return impl.explanation(impl.spelt(gemm), threads);
+    return impl.explanation(impl.with_defaults(gemm), threads);
   });
 }
 
@@ -124,7 +125,7 @@ Result<std::string> Engine::Impl::explain(const Gemm& gemm, int threads) {
 }
 
 Result<std::string> Engine::Impl::source(const Gemm& gemm, int threads) {
-  const auto plan = plan_for(gemm, threads);
+  const auto plan = resolver.plan_for(gemm, threads);
   if (!plan) return tl::unexpected(plan.error());
   const BestKey key = key_of(gemm, (*plan)->threads);
   std::string source = source_of(key, **plan, exact_record(gemm, (*plan)->threads));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cache/record.h"
-#include "cache/records/stored_roof.h"
+#include "cache/records/stored_roofline.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -29,7 +29,7 @@ struct Explanation {
   // What was stored of the problem itself:
   std::optional<Record> record = {};
   double peak_flops = 0;  // operations a second that these threads are known to reach
-  std::optional<StoredRoof> roof = {};
+  std::optional<StoredRoofline> roof = {};
   bool older_templates = false;            // made by templates that have changed since
   int tried = 0;                           // configs
   std::vector<Measured> others;            // the other timed configs, fastest first

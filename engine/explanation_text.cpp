@@ -19,7 +19,7 @@ std::string timing_text(const Gemm& gemm, const Timing& t) {
 }
 
 /// "12.30 us, 3000 MFLOP at 243.8 GFLOP/s" or "…, 33.6 MB at 26.1 GB/s from memory".
-std::string roof_text(const Gemm& gemm, const Roof& roof) {
+std::string roof_text(const Gemm& gemm, const Roofline& roof) {
   const std::string why = roof.arithmetic()
                               ? fmt::format("{:.4g} MFLOP at {:.1f} GFLOP/s",
                                             timed_flops(gemm) * 1e-6, roof.rate * 1e-9)

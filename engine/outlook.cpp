@@ -39,13 +39,13 @@ std::string_view name(Basis basis) {
   return "none";
 }
 
-std::optional<double> Engine::Impl::model_error() {
-  const auto records = store->winners().list();
+std::optional<double> Resolver::model_error() {
+  const auto records = engine_.store->winners().list();
   std::vector<double> errors;
   for (const Record& record : records ? *records : std::vector<Record>{}) {
     DeviceCaps any_threads = record.key.device;
-    any_threads.compute_units = device.compute_units;
-    if (any_threads != device || record.key.policy != backend.policy) continue;
+    any_threads.compute_units = engine_.device.compute_units;
+    if (any_threads != engine_.device || record.key.policy != engine_.backend.policy) continue;
     const Problem problem = record.key.problem();
     const Config& config = record.measured.config;
     if (!broken_rule(problem, record.key.device, config).empty()) continue;
@@ -58,27 +58,28 @@ std::optional<double> Engine::Impl::model_error() {
   return *middle;
 }
 
-double Engine::Impl::expected_ns(const Gemm& gemm, int threads, Match match, const Config& config) {
-  const BestKey key = key_of(gemm, threads);
+double Resolver::expected_ns(const Gemm& gemm, int threads, Match match, const Config& config) {
+  const BestKey key = engine_.key_of(gemm, threads);
   if (match == Match::exact)
-    if (const auto record = exact_record(gemm, threads)) return record->measured.timing().median_ns;
+    if (const auto record = engine_.exact_record(gemm, threads))
+      return record->measured.timing().median_ns;
   // A kernel for less aligned addresses may break a rule of the problem's own alignment.
   for (const Gemm& served : served_by(key.gemm)) {
     const Problem problem = Problem::of(served).value();
     if (!broken_rule(problem, key.device, config).empty()) continue;
-    const KernelClass& known = stored_kernels.of(key, *store, now);
+    const KernelClass& known = stored_.kernels.of(key, *engine_.store, engine_.now);
     return predict_ns(problem, key.device, config) *
            (known.model ? known.model->at(key.gemm).of(config) : model_error().value_or(1));
   }
   return 0;
 }
 
-Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double called_ns) {
+Result<Outlook> Resolver::outlook(const Gemm& gemm, int threads, double called_ns) {
   const auto plan = plan_for(gemm, threads);
   if (!plan) return tl::unexpected(plan.error());
   const Plan::Impl& p = **plan;
   Outlook found{.match = p.match, .config = p.config};
-  const QuietLock lock(resolving);
+  const QuietLock lock(resolving_);
   const auto config = parse_config(p.config);
   if (config) found.now_ns = expected_ns(gemm, p.threads, p.match, *config);
   if (is_tuned(p.match)) {
@@ -86,8 +87,8 @@ Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double call
     found.basis = Basis::stored;
     return found;
   }
-  const BestKey key = key_of(gemm, p.threads);
-  KernelClass& known = stored_kernels.of(key, *store, now);
+  const BestKey key = engine_.key_of(gemm, p.threads);
+  KernelClass& known = stored_.kernels.of(key, *engine_.store, engine_.now);
   const auto ranked = known.ranked(key);
   if (known.model && !ranked.empty()) {
     // The best kernel is faster than the chosen one by what choices by this model lose.
@@ -106,7 +107,7 @@ Result<Outlook> Engine::Impl::outlook(const Gemm& gemm, int threads, double call
 Result<Outlook> outlook(Engine& engine, const Gemm& gemm, int threads, double called_ns) {
   return shielded([&] {
     Engine::Impl& impl = engine.impl();
-    return impl.outlook(impl.spelt(gemm), threads, called_ns);
+    return impl.resolver.outlook(impl.with_defaults(gemm), threads, called_ns);
   });
 }
 

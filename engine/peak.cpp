@@ -10,15 +10,15 @@
 
 namespace kiln {
 
-double Engine::Impl::raised_peak(const BestKey& key, double probed, double kernel) {
+double TuningSession::raised_peak(const BestKey& key, double probed, double kernel) {
   const DType type = key.gemm.a.dtype;
-  if (gpu || !has_fma_probe(type)) return 0;
-  const double stored = store->devices().peak(key.device, type);
+  if (engine_.gpu || !has_fma_probe(type)) return 0;
+  const double stored = engine_.store->devices().peak(key.device, type);
   const double known = std::max(stored, probed);
   if (!(known > 0)) return 0;
   const double raised = std::max(known, kernel);
   // One that cannot be kept (a read-only file) is seen again: nothing to tell anybody.
-  if (raised > stored) (void)store->devices().raise_peak(key.device, type, raised);
+  if (raised > stored) (void)engine_.store->devices().raise_peak(key.device, type, raised);
   return raised;
 }
 
@@ -28,15 +28,15 @@ double flops_per_second(const Gemm& gemm, const Timing& timing) {
 
 double raised_peak(Engine& engine, const Gemm& gemm, int threads, double probed, double kernel) {
   Engine::Impl& impl = engine.impl();
-  return impl.raised_peak(impl.key_of(impl.spelt(gemm), threads), probed, kernel);
+  return impl.tuning.raised_peak(impl.key_of(impl.with_defaults(gemm), threads), probed, kernel);
 }
 
-std::optional<StoredRoof> stored_roof(Engine& engine, const Gemm& gemm, int threads) {
+std::optional<StoredRoofline> stored_roofline(Engine& engine, const Gemm& gemm, int threads) {
   Engine::Impl& impl = engine.impl();
-  const Gemm spelt = impl.spelt(gemm);
+  const Gemm full = impl.with_defaults(gemm);
   const auto count = impl.threads_of(threads);
   if (!count) return std::nullopt;
-  return stored_roof(*impl.store, impl.key_of(spelt, *count).device, spelt);
+  return stored_roofline(*impl.store, impl.key_of(full, *count).device, full);
 }
 
 Status keep_limits(Engine& engine, const MachineLimits& limits) {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "cache/records/stored_roof.h"
+#include "cache/records/stored_roofline.h"
 #include "kiln/engine.hpp"
 
 namespace kiln {
@@ -18,7 +18,7 @@ double raised_peak(Engine& engine, const Gemm& gemm, int threads, double probed,
 
 /// The roof of a problem on `threads` threads of the engine's CPU (0: its default), where limits
 /// are stored.
-std::optional<StoredRoof> stored_roof(Engine& engine, const Gemm& gemm, int threads);
+std::optional<StoredRoofline> stored_roofline(Engine& engine, const Gemm& gemm, int threads);
 /// Keeps the limits that were just measured. Errors: database.
 Status keep_limits(Engine& engine, const MachineLimits& limits);
 /// Measures and keeps those of `threads` threads of the engine's CPU, unless they are stored, the

@@ -50,7 +50,7 @@ struct OperandRules {
 struct KILN_LOCAL kiln::Plan::Impl : std::enable_shared_from_this<kiln::Plan::Impl> {
   explicit Impl(const Problem& problem) : gemm(problem.given), problem(problem) {}
 
-  Gemm gemm;  // as the caller spelt it
+  Gemm gemm;  // as the caller wrote it
   int threads = 1;
   PlanKey key;
   std::uint64_t hash = 0;
@@ -103,7 +103,7 @@ struct KernelCode {
   explicit operator bool() const { return host != nullptr || gpu != nullptr; }
 };
 
-/// packed.cpp: whether the plan's kernel may read it; m, threads and everything that is no B may
+/// packed.cpp: whether the plan's kernel may read it; m, threads and everything but B may
 /// differ. Errors: bad_input (what differs, and both values).
 Status check_packed(const PackedB::Impl& packed, const Plan::Impl& plan);
 /// Errors: bad_input (a null, misaligned or overlapping operand, by name and address).

@@ -35,7 +35,7 @@ AllowedSummation allowed_by(const BestKey& key) {
   return {key.problem(), key.device, key.determinism};
 }
 
-std::string told_of(const DeviceCaps& owner, bool own) {
+std::string origin_text(const DeviceCaps& owner, bool own) {
   if (own) return {};
   return "; made and measured on " + owner.model + ", whose code and launch are this device's";
 }
@@ -44,7 +44,7 @@ std::optional<SharedPlan> ReferenceSource::find(const Miss& miss) {
   // It has an order of its own, and serves the class where nothing else does.
   const BestKey key = engine_.key_of(miss.gemm(), miss.threads);
   if (engine_.gpu || !allowed_by(key).order().empty()) return std::nullopt;
-  auto plan = engine_.new_plan(miss.gemm(), miss.threads);
+  auto plan = engine_.recorder.new_plan(miss.gemm(), miss.threads);
   plan->match = Match::reference;
   plan->reason = engine_.admission.machine_refused()
                      ? "the machine refused to load or verify a kernel, and is asked again at a "
@@ -58,8 +58,8 @@ std::optional<SharedPlan> ReferenceSource::find(const Miss& miss) {
 std::optional<SharedPlan> PlanSource::bound(const Miss& miss, Match match, const Config& config,
                                             std::string reason, KernelCode code, const Gemm* as,
                                             std::string_view made_for) {
-  auto plan = engine_.bound_plan(miss.gemm(), miss.threads, match, config, std::move(reason),
-                                 std::move(code), as, made_for);
+  auto plan = engine_.resolver.bound_plan(miss.gemm(), miss.threads, match, config,
+                                          std::move(reason), std::move(code), as, made_for);
   if (plan) return *plan;
   engine_.warn(tl::unexpected(plan.error()));
   return std::nullopt;

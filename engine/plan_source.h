@@ -11,6 +11,7 @@
 #include "engine/code_cache.h"
 #include "engine/plan.h"
 #include "engine/stored_kernels.h"
+#include "engine/tuned_ranges.h"
 #include "generator/space/summation.h"
 #include "kiln/engine.hpp"
 
@@ -28,12 +29,23 @@ struct Miss {
 /// What the key's class of determinism allows for its problem.
 AllowedSummation allowed_by(const BestKey& key);
 /// Whose measurements a choice among kernels of another GPU is of.
-std::string told_of(const DeviceCaps& owner, bool own);
+std::string origin_text(const DeviceCaps& owner, bool own);
 
-/// One way to a plan. One look-up at a time (Engine::Impl::resolving).
+/// What is known of the database's code, read once.
+struct StoredCode {
+  StoredKernels kernels;
+  TunedRanges ranges;
+  /// After a search: there is more.
+  void forget() {
+    kernels.forget();
+    ranges.forget();
+  }
+};
+
+/// One way to a plan. One look-up at a time.
 class PlanSource {
  public:
-  explicit PlanSource(Engine::Impl& engine) : engine_(engine) {}
+  PlanSource(Engine::Impl& engine, StoredCode& stored) : engine_(engine), stored_(stored) {}
   virtual ~PlanSource() = default;
   /// Nothing: this way leads to no kernel that may run. What went wrong was logged.
   virtual std::optional<SharedPlan> find(const Miss& miss) = 0;
@@ -47,6 +59,7 @@ class PlanSource {
                                   std::string_view made_for = {});
 
   Engine::Impl& engine_;
+  StoredCode& stored_;
 };
 
 /// The winner of this very problem, or the vendor's library where that won and is allowed.
@@ -71,7 +84,8 @@ class RangeSource final : public PlanSource {
 /// What was tuned for this problem, or for its range, on a GPU with this one's code and launches.
 class RelativeSource final : public PlanSource {
  public:
-  RelativeSource(Engine::Impl& engine, RangeSource& ranges) : PlanSource(engine), ranges_(ranges) {}
+  RelativeSource(Engine::Impl& engine, StoredCode& stored, RangeSource& ranges)
+      : PlanSource(engine, stored), ranges_(ranges) {}
   std::optional<SharedPlan> find(const Miss& miss) override;
 
  private:
@@ -102,8 +116,8 @@ class ClassSource final : public PlanSource {
 /// sizes as arguments.
 class StoredSource final : public PlanSource {
  public:
-  StoredSource(Engine::Impl& engine, ClassSource& classes)
-      : PlanSource(engine), classes_(classes) {}
+  StoredSource(Engine::Impl& engine, StoredCode& stored, ClassSource& classes)
+      : PlanSource(engine, stored), classes_(classes) {}
   std::optional<SharedPlan> find(const Miss& miss) override;
 
  private:
@@ -135,7 +149,7 @@ class ReferenceSource final : public PlanSource {
 
 class PlanSources {
  public:
-  explicit PlanSources(Engine::Impl& engine) : engine_(engine) {}
+  PlanSources(Engine::Impl& engine, StoredCode& stored) : engine_(engine), stored_(stored) {}
 
   /// What was tuned for this device.
   std::optional<SharedPlan> tuned(const Miss& miss) { return first({&exact, &range}, miss); }
@@ -144,16 +158,17 @@ class PlanSources {
 
  private:
   Engine::Impl& engine_;
+  StoredCode& stored_;
 
  public:
-  ExactSource exact{engine_};
-  RangeSource range{engine_};
-  RelativeSource relative{engine_, range};
-  ClassSource classes{engine_};
-  StoredSource stored{engine_, classes};
-  NearestSource nearest{engine_};
-  ModelSource model{engine_};
-  ReferenceSource reference{engine_};
+  ExactSource exact{engine_, stored_};
+  RangeSource range{engine_, stored_};
+  RelativeSource relative{engine_, stored_, range};
+  ClassSource classes{engine_, stored_};
+  StoredSource stored{engine_, stored_, classes};
+  NearestSource nearest{engine_, stored_};
+  ModelSource model{engine_, stored_};
+  ReferenceSource reference{engine_, stored_};
 
  private:
   std::optional<SharedPlan> first(std::initializer_list<PlanSource*> sources, const Miss& miss);

@@ -47,7 +47,7 @@ void RangeBench::note(const Status& status) {
 
 void RangeBench::compile_ahead(const std::vector<std::pair<std::int64_t, Config>>& wanted) {
   SearchInput share;
-  engine_.share_code(share, compiler_);
+  engine_.tuning.share_code(share, compiler_);
   std::atomic<std::size_t> next{0};
   const auto compile_all = [&](const auto& stopped) {
     for (std::size_t i; (i = next.fetch_add(1)) < wanted.size() && !stopped();) {
@@ -76,8 +76,8 @@ Result<Bench*> RangeBench::bench_at(std::int64_t size) {
   input.options.cancelled = [this] { return cancelled(); };
   input.device_index = engine_.gpu ? engine_.gpu->ordinal() : 0;
   input.worker = worker_;
-  engine_.share_code(input, compiler_);
-  auto bench = engine_.make_bench(input, compiler_);
+  engine_.tuning.share_code(input, compiler_);
+  auto bench = engine_.tuning.make_bench(input, compiler_);
   if (!bench) return tl::unexpected(bench.error());
   bench_ = std::move(*bench);
   bench_size_ = size;

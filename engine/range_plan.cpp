@@ -44,7 +44,7 @@ auto kiln::RangePlan::Impl::with_plan(std::int64_t size, F&& use) const
   const Plan::Impl* kept = slot.load(std::memory_order_acquire);
   if (kept != nullptr && kept->gemm.*member_of(range.size) == size) [[likely]]
     return use(*kept);
-  const auto found = engine->plan_for(engine->spelt(range.at(size)), threads);
+  const auto found = engine->resolver.plan_for(engine->with_defaults(range.at(size)), threads);
   if (!found) return tl::unexpected(found.error());
   // One that the engine does not keep ends with this call.
   if ((*found)->in_table) slot.store(found->get(), std::memory_order_release);
@@ -78,21 +78,22 @@ std::int64_t workspace_of(const GemmRange& range, const DeviceCaps& device, cons
 
 }  // namespace
 
-std::int64_t Engine::Impl::prepare_range(const GemmRange& range, int threads) {
-  const QuietLock lock(resolving);
-  const BestKey key = key_of(range.gemm, threads);
+std::int64_t Resolver::prepare_range(const GemmRange& range, int threads) {
+  const QuietLock lock(resolving_);
+  const BestKey key = engine_.key_of(range.gemm, threads);
   std::int64_t workspace = 0;
-  for (TunedRange& tuned : tuned_ranges.of(key, range.size, *store)) {
+  for (TunedRange& tuned : stored_.ranges.of(key, range.size, *engine_.store)) {
     const GemmRange& known = tuned.record.range;
     std::int64_t first = std::max(known.first, range.first);
     for (const RangeCell& cell : tuned.record.table.cells) {
       if (cell.last < first) continue;
       if (first > std::min(range.last(), known.last())) break;
-      StoredKernel* const kernel = kernel_of(tuned, cell, *store, now);
-      if (kernel == nullptr || !admission.make_ready(*kernel)) continue;
+      StoredKernel* const kernel = kernel_of(tuned, cell, *engine_.store, engine_.now);
+      if (kernel == nullptr || !engine_.admission.make_ready(*kernel)) continue;
       RangeCell part = cell;
       part.last = std::min(cell.last, range.last());
-      if (gpu) workspace = std::max(workspace, workspace_of(range, key.device, part, first));
+      if (engine_.gpu)
+        workspace = std::max(workspace, workspace_of(range, key.device, part, first));
       first = cell.last + 1;
     }
   }
@@ -104,9 +105,9 @@ Result<RangePlan> Engine::plan(const GemmRange& range, int threads) {
     if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
     const auto count = impl_->threads_of(threads);
     if (!count) return tl::unexpected(count.error());
-    const GemmRange spelt = impl_->spelt(range);
+    const GemmRange full = impl_->with_defaults(range);
     auto plan = std::make_shared<RangePlan::Impl>(impl_, range, *count);
-    plan->workspace_bytes = impl_->prepare_range(spelt, *count);
+    plan->workspace_bytes = impl_->resolver.prepare_range(full, *count);
     return RangePlan(std::move(plan));
   });
 }

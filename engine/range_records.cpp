@@ -1,5 +1,4 @@
-// tune() of a range and what is stored of it: whether it was tuned before, how it is spelt, which
-// plans its table changes.
+// tune() of a range and what is stored of it: whether it was tuned before, and its table.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,66 +25,47 @@ RangeReport report_of(const RangeRecord& record, int threads) {
 
 }  // namespace
 
-Result<RangeReport> Engine::Impl::tune_range(const GemmRange& range, const TuneOptions& options) {
+Result<RangeReport> TuningSession::tune_range(const GemmRange& range, const TuneOptions& options) {
   if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
   if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());
   if (options.race) return fail(ErrorCode::bad_input, "race = true: must be false for a range");
-  const auto threads = threads_of(options.threads);
+  const auto threads = engine_.threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
-  const std::lock_guard lock(tuning);
+  const std::lock_guard lock(searching_);
   if (!options.force)
     if (const auto record = stored_range(range, *threads)) {
       RangeReport report = report_of(*record, *threads);
       report.stored = true;
       return report;
     }
-  const auto compiler = admission.compiler();
+  const auto compiler = engine_.admission.compiler();
   if (!compiler) return tl::unexpected(compiler.error());
   TuneOptions each = options;
   each.threads = *threads;
   // A table names winners of the database: without one that can be written there is none.
-  if (Status written = store->begin_session(
+  if (Status written = engine_.store->begin_session(
           {.command = "tune", .seed = options.seed, .budget_seconds = options.budget.count()});
       !written)
     return tl::unexpected(written.error());
   auto report = search_range(range, *threads, **compiler, each);
   if (!report) return report;
-  const Status lasting = store->lasting();
+  const Status lasting = engine_.store->lasting();
   report->stored = lasting && stored_range(range, *threads).has_value();
   if (!report->stored)
     report->warnings.insert(report->warnings.begin(),
                             fmt::format("not stored: the table of {} in {}: later processes know "
                                         "nothing of it",
-                                        text(range), store->path().string()));
-  install_range(range, *threads);
+                                        text(range), engine_.store->path().string()));
+  engine_.resolver.install_range(range, *threads);
   return report;
 }
 
-GemmRange Engine::Impl::spelt(const GemmRange& range) const {
-  GemmRange copy = range;
-  if (validate(range)) copy.gemm = spelt_for(range.gemm, device);
-  return copy;
-}
-
-std::optional<RangeRecord> Engine::Impl::stored_range(const GemmRange& range, int threads) {
-  for (RangeRecord& record : store->ranges().like(key_of(range.gemm, threads), range.size))
+std::optional<RangeRecord> TuningSession::stored_range(const GemmRange& range, int threads) {
+  for (RangeRecord& record :
+       engine_.store->ranges().like(engine_.key_of(range.gemm, threads), range.size))
     if (record.range.first == range.first && record.range.last() == range.last())
       return std::move(record);
   return std::nullopt;
-}
-
-void Engine::Impl::install_range(const GemmRange& range, int threads) {
-  const QuietLock lock(resolving);
-  tuned_ranges.forget();
-  stored_kernels.forget();
-  for (const SharedPlan& plan : plans.all()) {
-    const std::int64_t size = plan->gemm.*member_of(range.size);
-    if (plan->threads != threads || plan->match == Match::exact || size < range.first ||
-        size > range.last() ||
-        without_size(plan->gemm, range.size) != without_size(range.gemm, range.size))
-      continue;
-    if (auto better = sources.range.find({plan->problem, threads})) plans.put(*better);
-  }
 }
 
 Result<RangeReport> stored_range(Engine& engine, const GemmRange& range, int threads) {
@@ -94,8 +74,8 @@ Result<RangeReport> stored_range(Engine& engine, const GemmRange& range, int thr
     if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
     const auto count = impl.threads_of(threads);
     if (!count) return tl::unexpected(count.error());
-    const GemmRange spelt = impl.spelt(range);
-    const auto record = impl.stored_range(spelt, *count);
+    const GemmRange full = impl.with_defaults(range);
+    const auto record = impl.tuning.stored_range(full, *count);
     if (!record)
       return fail(ErrorCode::not_tuned,
                   fmt::format("{} on {} threads was never tuned as a range", text(range), *count));

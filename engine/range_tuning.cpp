@@ -113,8 +113,9 @@ class RangeTuning {
     const double left = kSearchShare * options_.budget.count() - seconds();
     options.budget = std::chrono::duration<double>(
         std::max(kLeastShare * options_.budget.count(), left) / double(searches_left));
-    auto report = engine_.tune_locked(range_.at(size), options, bench_.worker());
-    // A size that no kernel serves (not a multiple of what the types need) is no part of the table.
+    auto report = engine_.tuning.tune_of_range(range_.at(size), options, bench_.worker());
+    // A size that no kernel serves (not a multiple of what the types need) is not part of the
+    // table.
     if (!report && report.error().code == ErrorCode::unsupported) {
       refused_ = report.error();
       return {};
@@ -332,9 +333,9 @@ class RangeTuning {
 
 }  // namespace
 
-Result<RangeReport> Engine::Impl::search_range(const GemmRange& range, int threads,
-                                               Compiler& compiler, const TuneOptions& options) {
-  return RangeTuning(*this, range, threads, compiler, options).run();
+Result<RangeReport> TuningSession::search_range(const GemmRange& range, int threads,
+                                                Compiler& compiler, const TuneOptions& options) {
+  return RangeTuning(engine_, range, threads, compiler, options).run();
 }
 
 }  // namespace kiln

@@ -51,12 +51,11 @@ std::vector<ClassChoice> ClassSource::choices(const BestKey& key, double error) 
   std::vector<ClassChoice> all;
   // The order of summation is this device's, whichever class a kernel is of.
   const AllowedSummation order = allowed_by(key);
-  for (const DeviceCaps& of_class :
-       engine_.stored_kernels.classes_of_cpus(key.device, *engine_.store)) {
+  for (const DeviceCaps& of_class : stored_.kernels.classes_of_cpus(key.device, *engine_.store)) {
     if (!lies_alike(key.gemm, key.device, of_class)) continue;
     const DeviceCaps limited = limited_to_class(key.device, of_class);
     KernelClass& known =
-        engine_.stored_kernels.of(class_key(of_class, key.gemm), *engine_.store, engine_.now);
+        stored_.kernels.of(class_key(of_class, key.gemm), *engine_.store, engine_.now);
     BestKey as = key;
     as.device = limited;
     as.determinism = Determinism::run_to_run;
@@ -72,7 +71,7 @@ std::vector<ClassChoice> ClassSource::choices(const BestKey& key, double error) 
 std::optional<SharedPlan> ClassSource::below(const Miss& miss, double below_ns) {
   if (miss.threads > kMostClassThreads) return std::nullopt;
   const BestKey key = engine_.key_of(miss.gemm(), miss.threads);
-  const KernelClass& own = engine_.stored_kernels.of(key, *engine_.store, engine_.now);
+  const KernelClass& own = stored_.kernels.of(key, *engine_.store, engine_.now);
   // Times of kernels that were never measured here err by what others of this device do.
   const double error = own.model ? own.model->mean() : 1;
   const std::vector<ClassChoice> all = choices(key, error);
@@ -92,15 +91,15 @@ std::optional<SharedPlan> ClassSource::below(const Miss& miss, double below_ns) 
 
 void StoredSource::add_relatives(std::vector<RankedKernel>& ranked, const BestKey& key) {
   const std::vector<DeviceCaps>& relatives =
-      engine_.stored_kernels.relatives(engine_.device, *engine_.store);
+      stored_.kernels.relatives(engine_.device, *engine_.store);
   if (relatives.empty()) return;
   std::set<Config> own;
   for (const RankedKernel& choice : ranked) own.insert(choice.kernel->config());
-  const KernelClass& known = engine_.stored_kernels.of(key, *engine_.store, engine_.now);
+  const KernelClass& known = stored_.kernels.of(key, *engine_.store, engine_.now);
   for (const DeviceCaps& relative : relatives) {
     BestKey there = key;
     there.device = relative;
-    KernelClass& theirs = engine_.stored_kernels.of(there, *engine_.store, engine_.now);
+    KernelClass& theirs = stored_.kernels.of(there, *engine_.store, engine_.now);
     const double error = error_of_relatives(known.model ? &*known.model : nullptr,
                                             theirs.model ? &*theirs.model : nullptr, key.gemm);
     for (const auto& [ns, kernel] : theirs.ranked(key))
@@ -112,7 +111,7 @@ void StoredSource::add_relatives(std::vector<RankedKernel>& ranked, const BestKe
 std::optional<SharedPlan> StoredSource::find(const Miss& miss) {
   for (const Gemm& as : served_by(miss.gemm())) {
     const BestKey key = engine_.key_of(as, miss.threads);
-    KernelClass& known = engine_.stored_kernels.of(key, *engine_.store, engine_.now);
+    KernelClass& known = stored_.kernels.of(key, *engine_.store, engine_.now);
     std::vector<RankedKernel> ranked = known.ranked(key);
     add_relatives(ranked, key);
     for (const auto& [ns, kernel] : ranked) {
@@ -122,10 +121,10 @@ std::optional<SharedPlan> StoredSource::find(const Miss& miss) {
       if (auto plan = classes_.below(miss, ns)) return plan;
       const DeviceCaps& made_on = kernel->made_on();
       const bool own = made_on == key.device;
-      if (auto plan = bound(
-              miss, Match::nearest, kernel->config(),
-              choice_reason(known, kernels_in(ranked), *kernel, ns, own) + told_of(made_on, own),
-              kernel->code, &key.gemm))
+      if (auto plan = bound(miss, Match::nearest, kernel->config(),
+                            choice_reason(known, kernels_in(ranked), *kernel, ns, own) +
+                                origin_text(made_on, own),
+                            kernel->code, &key.gemm))
         return plan;
     }
   }

@@ -1,29 +1,15 @@
 // tune() for callers: their callbacks, and whether the winner is stored.
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "runtime/cpu/float_mode.h"
 #include "runtime/exit_gate.h"
 #include "runtime/log.h"
 
 namespace kiln {
 namespace {
-
-/// Calls a caller's function. What it throws becomes CallbackThrew, which names the function.
-template <typename F, typename... Args>
-auto called(std::string_view name, const F& callback, const Args&... args) {
-  try {
-    return callback(args...);
-  } catch (const abi::__forced_unwind&) {  // pthread_exit()
-    throw;
-  } catch (const std::exception& e) {
-    throw CallbackThrew(fmt::format("{}: threw: {}", name, e.what()));
-  } catch (...) {
-    throw CallbackThrew(fmt::format("{}: threw something that is not a std::exception", name));
-  }
-}
 
 TuneOptions with_named_callbacks(TuneOptions options) {
   if (options.progress)
@@ -54,10 +40,10 @@ Status outside_callbacks() {
 
 }  // namespace
 
-Result<RangeReport> Engine::Impl::tune_and_confirm(const GemmRange& range,
-                                                   const TuneOptions& options) {
+Result<RangeReport> TuningSession::tune_and_confirm(const GemmRange& range,
+                                                    const TuneOptions& options) {
   if (Status outside = outside_callbacks(); !outside) return tl::unexpected(outside.error());
-  if (!gpu) reread_cores();
+  if (!engine_.gpu) reread_cores();
   const UsualFloatMode usual;  // results are compared with references
   const TuningHere here;
   auto report = tune_range(range, with_named_callbacks(options));
@@ -68,9 +54,9 @@ Result<RangeReport> Engine::Impl::tune_and_confirm(const GemmRange& range,
   return report;
 }
 
-Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOptions& options) {
+Result<TuneReport> TuningSession::tune_and_confirm(const Gemm& gemm, const TuneOptions& options) {
   if (Status outside = outside_callbacks(); !outside) return tl::unexpected(outside.error());
-  if (!gpu) reread_cores();
+  if (!engine_.gpu) reread_cores();
   const UsualFloatMode usual;  // results are compared with references
   const TuningHere here;
   auto report = tune(gemm, with_named_callbacks(options));
@@ -85,18 +71,18 @@ Result<TuneReport> Engine::Impl::tune_and_confirm(const Gemm& gemm, const TuneOp
   return report;
 }
 
-void Engine::Impl::confirm_stored(TuneReport& report) {
+void TuningSession::confirm_stored(TuneReport& report) {
   const Gemm& gemm = report.gemm;
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) {  // nothing was searched
     report.stored = true;
     return;
   }
-  Validators with = now;
-  if (const auto used = admission.compiler()) with.compiler = (*used)->version();
-  const auto record = best(key_of(gemm, report.threads), with);
-  const Status lasting = store->lasting();
+  Validators with = engine_.now;
+  if (const auto used = engine_.admission.compiler()) with.compiler = (*used)->version();
+  const auto record = engine_.best(engine_.key_of(gemm, report.threads), with);
+  const Status lasting = engine_.store->lasting();
   report.stored = record && text(record->measured.config) == report.config &&
-                  (lasting || record->database != store->path());
+                  (lasting || record->database != engine_.store->path());
   if (report.stored) return;
   std::vector<std::string>& warnings = report.warnings;
   if (!lasting && std::ranges::find(warnings, lasting.error().message) == warnings.end())
@@ -104,20 +90,12 @@ void Engine::Impl::confirm_stored(TuneReport& report) {
   warnings.insert(
       warnings.begin(),
       fmt::format("not stored: the winner for {} in {}; it is lost when this engine is closed",
-                  text(gemm), store->path().string()));
+                  text(gemm), engine_.store->path().string()));
 }
 
-void Engine::Impl::warn_of(const TuneReport& report) {
-  for (const std::string& warning : report.warnings) warn(fail(ErrorCode::database, warning));
-}
-
-void Engine::Impl::say_untuned(const std::string& message) {
-  if (!options.on_untuned) return log::warn("{}", message);
-  try {
-    called("on_untuned", options.on_untuned, message);
-  } catch (const CallbackThrew& e) {  // the call that missed continues and writes its D
-    warn(fail(ErrorCode::bad_input, e.what()));
-  }
+void TuningSession::warn_of(const TuneReport& report) {
+  for (const std::string& warning : report.warnings)
+    engine_.warn(fail(ErrorCode::database, warning));
 }
 
 }  // namespace kiln

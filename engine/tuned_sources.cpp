@@ -76,7 +76,7 @@ std::optional<SharedPlan> ExactSource::library(const Miss& miss, const Record& r
       engine_.store->measurements().known(record.key, record.validators);
   const auto best = preferred_library(record.measured, rows, *version);
   if (!best) return std::nullopt;
-  auto plan = engine_.new_plan(gemm, miss.threads);
+  auto plan = engine_.recorder.new_plan(gemm, miss.threads);
   auto library =
       engine_.backend.library(engine_.gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
   const int choice = std::get<CudaLibrary>(best->config).choice;
@@ -105,7 +105,7 @@ std::optional<SharedPlan> RangeSource::of(const DeviceCaps& owner, const Miss& m
     const AllowedSummation order(key.problem(), here.device, key.determinism);
     for (const Size size : kSizes) {
       const std::int64_t value = key.gemm.*member_of(size);
-      for (TunedRange& range : engine_.tuned_ranges.of(key, size, *engine_.store)) {
+      for (TunedRange& range : stored_.ranges.of(key, size, *engine_.store)) {
         if (value < range.record.range.first || value > range.record.range.last()) continue;
         const RangeCell& cell = range.record.table.at(value);
         StoredKernel* const kernel = kernel_of(range, cell, *engine_.store, engine_.now);
@@ -114,8 +114,8 @@ std::optional<SharedPlan> RangeSource::of(const DeviceCaps& owner, const Miss& m
           continue;
         const bool own = owner == here.device;
         if (auto plan = bound(miss, own ? Match::range : Match::nearest, cell.config,
-                              range_reason(range.record, cell) + told_of(owner, own), kernel->code,
-                              &key.gemm))
+                              range_reason(range.record, cell) + origin_text(owner, own),
+                              kernel->code, &key.gemm))
           return plan;
       }
     }
@@ -124,16 +124,14 @@ std::optional<SharedPlan> RangeSource::of(const DeviceCaps& owner, const Miss& m
 }
 
 std::optional<SharedPlan> RelativeSource::find(const Miss& miss) {
-  for (const DeviceCaps& relative :
-       engine_.stored_kernels.relatives(engine_.device, *engine_.store)) {
+  for (const DeviceCaps& relative : stored_.kernels.relatives(engine_.device, *engine_.store)) {
     for (const Gemm& as : served_by(miss.gemm())) {
       BestKey key = engine_.key_of(as, miss.threads);
       key.device = relative;
       const auto won = engine_.best(key, engine_.now);
       const AllowedSummation order(key.problem(), engine_.device, key.determinism);
       if (!won || !order.allows(won->measured.config)) continue;
-      for (StoredKernel& kernel :
-           engine_.stored_kernels.of(key, *engine_.store, engine_.now).kernels) {
+      for (StoredKernel& kernel : stored_.kernels.of(key, *engine_.store, engine_.now).kernels) {
         const Config& config = kernel.config();
         if (config != won->measured.config ||
             !serves(kernel, key.gemm, engine_.device, *engine_.store) ||
@@ -141,7 +139,7 @@ std::optional<SharedPlan> RelativeSource::find(const Miss& miss) {
           continue;
         if (auto plan = bound(miss, Match::nearest, config,
                               fmt::format("tuned for this problem ({}, {}){}", won->created,
-                                          won->database.string(), told_of(relative, false)),
+                                          won->database.string(), origin_text(relative, false)),
                               kernel.code, &key.gemm))
           return plan;
       }

@@ -14,7 +14,7 @@ struct KindMerge {
   std::string kind;
   std::filesystem::path file;
   int parts = 0;                      // databases that are in the file
-  std::int64_t measurements = 0;      // rows of theirs
+  std::int64_t measurements = 0;      // rows of the other file
   std::size_t conflicts = 0;          // keys for which they name different winners
   std::vector<std::string> left_out;  // a sentence for each database or row that is not
   double seconds = 0;

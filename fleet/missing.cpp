@@ -13,7 +13,7 @@
 #include "cache/records/winners.h"
 #include "cache/rows/range_table.h"
 #include "cache/store.h"
-#include "engine/held.h"
+#include "engine/stored_record.h"
 #include "fleet/device_kind.h"
 #include "fleet/log.h"
 #include "runtime/backend.h"

@@ -1,8 +1,8 @@
 #include "fleet/part.h"
 
 #include "cache/store.h"
-#include "engine/held.h"
 #include "engine/ranges.h"
+#include "engine/stored_record.h"
 #include "fleet/device_kind.h"
 
 namespace kiln {
@@ -45,7 +45,7 @@ ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds, int can
   if (item.range)
     return stored_range(engine, *item.range, item.threads) ? ToDo::nothing : ToDo::search;
   if (is_empty(item.gemm)) return ToDo::nothing;
-  const auto record = held_record(engine, item.gemm, item.threads);
+  const auto record = stored_record(engine, item.gemm, item.threads);
   if (!record) return ToDo::search;
   if (is_complete(*record, budget_seconds, candidates)) return ToDo::nothing;
   return record->writable ? ToDo::search : ToDo::whole_search;

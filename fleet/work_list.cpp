@@ -65,7 +65,7 @@ std::vector<FleetItem> of_device(const std::vector<FleetItem>& list, const Devic
   std::set<FleetItem> seen;
   for (FleetItem item : list) {
     if (!is_for(item, device)) continue;
-    if (!item.range) item.gemm = spelt_for(item.gemm, device);
+    if (!item.range) item.gemm = with_defaults_of(item.gemm, device);
     if (seen.insert(item).second) own.push_back(std::move(item));
   }
   return own;

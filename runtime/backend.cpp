@@ -34,7 +34,7 @@ std::vector<Backend>& rows() {
   return all;
 }
 
-/// N of "cuda:N"; -1 where it is no such number.
+/// N of "cuda:N"; -1 where it is not such number.
 int ordinal_in(std::string_view number) {
   int ordinal = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);

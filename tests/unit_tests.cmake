@@ -2,7 +2,7 @@
 
 if("c_api_test" MATCHES "${KILN_TESTS_MATCHING}")
   # C99 programs: one that uses kiln.h, and those built against an older and a newer one.
-  set(c_programs unit/c_api_user.c unit/c_api_older.c unit/c_api_newer.c)
+  set(c_programs unit/engine/c_api_user.c unit/engine/c_api_older.c unit/engine/c_api_newer.c)
   target_sources(unit_tests PRIVATE ${c_programs})
   set_source_files_properties(${c_programs} PROPERTIES
                               COMPILE_OPTIONS "-std=c99;-pedantic-errors;-Wall;-Wextra;-Werror")
@@ -10,7 +10,7 @@ endif()
 
 if("fields_test" MATCHES "${KILN_TESTS_MATCHING}")
   # What `kiln verify` draws.
-  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/cli/random_gemm.cpp)
+  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/cli/commands/random_gemm.cpp)
 endif()
 
 if("worker_cage_test" MATCHES "${KILN_TESTS_MATCHING}")

@@ -29,8 +29,8 @@ std::vector<std::byte> compress(std::span<const std::byte> bytes, Content conten
 inline constexpr std::int64_t kMaxBlobBytes = 64 << 20;
 /// Of sources, fitted models and tables of ranges, of which the largest that is shipped has 450 KB.
 inline constexpr std::int64_t kMaxTextBytes = 8 << 20;
-/// Nothing when `stored` is no zstd frame of exactly `bytes` bytes, or names a dictionary that is
-/// none of kiln's. Never allocates more than that, nor more than `most`: rows may be hostile.
+/// Nothing when `stored` is not a zstd frame of exactly `bytes` bytes, or names a dictionary that
+/// is none of kiln's. Never allocates more than that, nor more than `most`: rows may be hostile.
 std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
                                                  std::int64_t bytes,
                                                  std::int64_t most = kMaxBlobBytes);

@@ -48,7 +48,7 @@ struct RecordedCalls {
 /// How long a writer waits for others: in between it may try again later, at its end it may not.
 inline constexpr std::chrono::milliseconds kShortWait{200}, kLongWait{5000};
 
-/// Makes the file when it is absent; one that is no calls file stays as it is. Errors: database,
+/// Makes the file when it is absent; one that is not a calls file stays as it is. Errors: database,
 /// naming the file (another program's, a newer kiln's, damaged, not writable, busy).
 Status prepare_calls(const std::filesystem::path& file);
 /// Adds all of it or nothing. Errors: as prepare_calls().

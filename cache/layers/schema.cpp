@@ -139,7 +139,7 @@ void to_version4(SQLite::Database& db) {
   seal_rows(db);
 }
 
-// How far each key's space was searched. A winner without a row is of before: nothing is known.
+// How far each key's space was searched. A winner without a row is older: nothing is known.
 // And the most that a device (its compute_units are the threads) did in operands of one type.
 constexpr const char* kVersion5 = R"sql(
 CREATE TABLE search (

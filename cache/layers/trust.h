@@ -73,7 +73,7 @@ struct WalkedFile {
 inline constexpr std::array kLogSuffixes{"-wal", "-shm", "-journal"};
 
 /// Walks to `file`, or to what it links to, opening nothing for reading. Errors: database (no such
-/// file; it or a log beside it is no regular file), naming it.
+/// file; it or a log beside it is not a regular file), naming it.
 Result<WalkedFile> walk_to(const std::filesystem::path& file);
 Result<WalkedFile> walk_to(const std::filesystem::path& file, uid_t user);
 

@@ -31,7 +31,7 @@ Result<int> fit_stale_classes(Store& store, bool write) {
     if (!model) continue;
     const bool current = model->is_current(record.key.gemm, record.key.device);
     stale += !current;
-    if (!write || (current && model->spelt_as_today())) continue;
+    if (!write || (current && model->written_as_today())) continue;
     const Status done =
         current ? store.fits().put(record.key, *model) : fit_class(store, record.key);
     if (!done) return tl::unexpected(done.error());

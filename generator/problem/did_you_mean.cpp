@@ -37,7 +37,7 @@ std::string lower_case(std::string_view word) {
 }
 
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> known) {
-  // Longer words are no slips of the pen, and the distance takes the product of both lengths.
+  // Longer words are not slips of the pen, and the distance takes the product of both lengths.
   constexpr std::size_t kLongest = 64;
   if (word.size() > kLongest) return {};
   const std::string wanted = lower_case(word);

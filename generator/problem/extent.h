@@ -140,7 +140,7 @@ constexpr Operand scales_of(Operand which) {
 /// The kind of A, B or D's scales; `which` names the matrix or its scales. Of A's zero points how
 /// they lie.
 Scale scale_of(const Gemm& gemm, Operand which);
-/// Bytes of one scale of operands that are no weights.
+/// Bytes of one scale of operands that are not weights.
 constexpr int scale_size(Scale s) { return s == Scale::none ? 0 : s == Scale::mx_32 ? 1 : 4; }
 /// Whether B holds weights (Gemm::zero).
 bool has_weights(const Gemm& gemm);

@@ -10,27 +10,6 @@
 
 namespace kiln {
 
-// A member that these structs get does not compile here: it needs a row of kGemmFields.
-[[maybe_unused]] static void all_have_rows(const Gemm& gemm, const kiln_gemm_desc& desc) {
-  [[maybe_unused]] const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, groups,
-                                alignment, b_packed, numerics, amax_d] = gemm;
-  [[maybe_unused]] const auto& [bias, activation, residual, bias_as_d, gate] = epilogue;
-  [[maybe_unused]] const auto& [function, order_of_gate] = *gate;
-  [[maybe_unused]] const auto& [dtype, order, transposed, ld, batch_stride] = c;
-  [[maybe_unused]] const auto& [scale, order_of_scales, type, zero] = a.q;
-  [[maybe_unused]] const auto& [gather, scatter] = std::get<GroupsOfRows>(groups);
-  [[maybe_unused]] const auto& [rows] = *gather;
-  [[maybe_unused]] const auto& [how, rows_of_d] = *scatter;
-  [[maybe_unused]] const auto& [expected_rows] = std::get<MaskedGroups>(groups);
-  static_assert(std::is_empty_v<GroupsOfK> && std::is_empty_v<ProductList>);
-  [[maybe_unused]] const auto& [c_size, c_m, c_n, c_k, c_batch, c_a, c_b, c_c, c_d, c_accumulator,
-                                c_bias, c_activation, c_residual, c_alignment, c_b_packed,
-                                c_scale_a, c_scale_b, c_bias_as_d, c_numerics, c_gate, c_gate_order,
-                                c_scale_type, c_zero, c_grouping, c_expected_rows, c_scale_d,
-                                c_zero_a, c_gather, c_scatter, c_rows_of_a, c_rows_of_d, c_amax_d,
-                                c_scale_order_a, c_scale_order_b] = desc;
-}
-
 FieldValues values_of(const Gemm& gemm) {
   FieldValues values{};
   for_each_gemm_field([&](auto at) { values[at] = kGemmFields[at].get(gemm); });

@@ -30,6 +30,9 @@ struct GemmFieldText {
   std::string_view path = {};  ///< in errors, where it is not `name`
   /// What a problem must have for the field to have any value but its default.
   std::string_view needs = {};
+  /// By which configs of families are refused that do not name the field in `offers` (taken.h);
+  /// empty: every family takes it, or refuses some of its values by a feature.
+  std::string_view rule = {};
 };
 
 /// One field, whose values are whole numbers: sizes, enumerators, flags.
@@ -40,7 +43,7 @@ struct GemmField : GemmFieldText {
   void (*set_c)(kiln_gemm_desc&, std::int64_t);
   std::span<const std::string_view> names;  ///< of an enum's values; else empty
   std::span<const std::string_view> words;  ///< the same, of a problem's text
-  std::string_view what;                    ///< a value that the enum has not is no such one
+  std::string_view what;                    ///< a value that the enum has not is not such one
   std::size_t bytes;                        ///< that hold every value
   bool flag;                                ///< 0 or 1
 
@@ -151,7 +154,8 @@ struct OrderOfGate {
   }
 };
 
-/// Zero points of A, as the kind of scales that lie as they do; those of weights are no such kind.
+/// Zero points of A, as the kind of scales that lie as they do; those of weights are not such a
+/// kind.
 struct ZeroOfA {
   static constexpr std::int64_t get(const Gemm& g) {
     if (g.a.q.zero == Zero::line) return static_cast<std::int64_t>(Scale::line);
@@ -321,7 +325,10 @@ inline constexpr auto kGemmFields = [] {
       field<At<&G::epilogue, &E::bias_as_d>, At<&C::bias_as_d>>(
           {"bias_as_d", 8, {}, {}, "epilogue.bias_as_d"}),
       field<At<&G::numerics>, At<&C::numerics>>({"numerics", 9, "numerics", "ieee|fast|tensor"}),
-      field_by<GateFunction, Gate, At<&C::gate>>({"gate", 10, {}, {}, "epilogue.gate"}),
+      field_by<GateFunction, Gate, At<&C::gate>>({.name = "gate",
+                                                  .since = 10,
+                                                  .path = "epilogue.gate",
+                                                  .rule = "the family computes gated products"}),
       field_by<OrderOfGate, GateOrder, At<&C::gate_order>>(
           {"gate_order", 10, {}, {}, "epilogue.gate_order", "a gate"}),
       field<At<&G::b, &S::q, &Q::type>, At<&C::scale_type>>({"scale_type", 10, "scale_type"}),
@@ -343,12 +350,44 @@ inline constexpr auto kGemmFields = [] {
           {"rows_of_a", 15, "rows_of_a", {}, {}, "a list of rows"}),
       field_by<RowsOf<ScatteredPart>, std::int64_t, At<&C::rows_of_d>>(
           {"rows_of_d", 15, "rows_of_d", {}, {}, "a list of rows"}),
-      field<At<&G::amax_d>, At<&C::amax_d>>({"amax_d", 16, "amax", "1"}),
+      field<At<&G::amax_d>, At<&C::amax_d>>(
+          {.name = "amax_d",
+           .since = 16,
+           .key = "amax",
+           .help = "1",
+           .rule = "the family finds the largest magnitude of D"}),
       field<At<&G::a, &S::q, &Q::order>, At<&C::scale_order_a>>({"scale_order_a", 18}),
       field<At<&G::b, &S::q, &Q::order>, At<&C::scale_order_b>>({"scale_order_b", 18}),
   };
 }();
 inline constexpr std::size_t kGemmFieldCount = kGemmFields.size();
+
+/// A member that these structs get does not compile here: it needs a row above.
+constexpr void all_have_rows(const Gemm& gemm, const kiln_gemm_desc& desc) {
+  [[maybe_unused]] const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, groups,
+                                alignment, b_packed, numerics, amax_d] = gemm;
+  [[maybe_unused]] const auto& [bias, activation, residual, bias_as_d, gate] = epilogue;
+  [[maybe_unused]] const auto& [function, order_of_gate] = *gate;
+  [[maybe_unused]] const auto& [dtype, order, transposed, ld, batch_stride] = c;
+  [[maybe_unused]] const auto& [scale, order_of_scales, type, zero] = a.q;
+  [[maybe_unused]] const auto& [gather, scatter] = std::get<GroupsOfRows>(groups);
+  [[maybe_unused]] const auto& [rows] = *gather;
+  [[maybe_unused]] const auto& [how, rows_of_d] = *scatter;
+  [[maybe_unused]] const auto& [expected_rows] = std::get<MaskedGroups>(groups);
+  static_assert(std::is_empty_v<GroupsOfK> && std::is_empty_v<ProductList>);
+  [[maybe_unused]] const auto& [c_size, c_m, c_n, c_k, c_batch, c_a, c_b, c_c, c_d, c_accumulator,
+                                c_bias, c_activation, c_residual, c_alignment, c_b_packed,
+                                c_scale_a, c_scale_b, c_bias_as_d, c_numerics, c_gate, c_gate_order,
+                                c_scale_type, c_zero, c_grouping, c_expected_rows, c_scale_d,
+                                c_zero_a, c_gather, c_scatter, c_rows_of_a, c_rows_of_d, c_amax_d,
+                                c_scale_order_a, c_scale_order_b, c_reserved] = desc;
+}
+
+/// Whether kernels that take any epilogue are told the field at a call. A gate is a constant of all
+/// code that has it.
+constexpr bool told_at_calls(const GemmField& field) {
+  return field.path.starts_with("epilogue.") && !field.path.starts_with("epilogue.gate");
+}
 
 /// What a quantisation can say that no problem has: check_enumerators() refuses it.
 struct Unsaid {

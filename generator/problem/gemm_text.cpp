@@ -249,7 +249,7 @@ constexpr GroupWord kGroups[] = {{"32", Scale::line_32},         {"64", Scale::l
                                  {"128", Scale::line_128},       {"k", Scale::line},
                                  {"128x128", Scale::square_128}, {"mx32", Scale::mx_32}};
 
-/// The word of weights' scales, or nothing where they are no groups along k.
+/// The word of weights' scales, or nothing where they are not groups along k.
 std::string group_word(const Gemm& g) {
   if (g.a.q.scale != Scale::none || !are_weights(g.a.dtype, g.b.dtype)) return {};
   for (const GroupWord& row : kGroups)

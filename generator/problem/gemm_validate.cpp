@@ -170,10 +170,10 @@ Status check_numerics(const Gemm& g) {
   };
   for (const Operand which : {Operand::a, Operand::b})
     if (const DType type = matrix(g, which).dtype; !known(type))
-      return fail(
-          ErrorCode::unsupported,
-          fmt::format("numerics = {}: {}.dtype = {} is {}", name(g.numerics), name(which),
-                      name(type), tensor ? "not fp32" : "no 8-bit float, nor does B hold weights"));
+      return fail(ErrorCode::unsupported,
+                  fmt::format("numerics = {}: {}.dtype = {} is {}", name(g.numerics), name(which),
+                              name(type),
+                              tensor ? "not fp32" : "not an 8-bit float, nor does B hold weights"));
   if (blocks_along_k(g.a.q.scale))
     return fail(ErrorCode::unsupported,
                 fmt::format("numerics = {}: scale_a = {} is applied to each block's sum in fp32",

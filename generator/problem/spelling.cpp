@@ -28,7 +28,7 @@ Numerics numerics_on(const Gemm& gemm, const DeviceCaps& device) {
   return differs ? gemm.numerics : Numerics::ieee;
 }
 
-Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device) {
+Gemm with_defaults_of(const Gemm& gemm, const DeviceCaps& device) {
   if (device.vendor == Vendor::cpu || gemm.alignment != 1 || !Problem::of(gemm)) return gemm;
   Gemm copy = gemm;
   copy.alignment = kUsualAlignment;

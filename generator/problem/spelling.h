@@ -28,7 +28,7 @@ inline constexpr int kUsualAlignment = 16;
 
 /// The problem as a device's plans spell it: on a GPU one that promises no alignment has the usual
 /// one. A problem that is not valid is left as it is.
-Gemm spelt_for(const Gemm& gemm, const DeviceCaps& device);
+Gemm with_defaults_of(const Gemm& gemm, const DeviceCaps& device);
 
 /// The problem as databases of kiln 0.2 and before spell it, whose alignment was that of pitches as
 /// well: no more than each of them has.

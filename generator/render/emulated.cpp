@@ -105,8 +105,8 @@ std::string entries(const GpuLaunch& launch) {
 }
 
 /// No optimiser may assume more than a GPU's does; an index outside an array of known size traps,
-/// and so does an address that is no multiple of what lies there, which NVIDIA's refuse. Variables
-/// without a value hold a pattern that is NaN in floating types.
+/// and so does an address that is not a multiple of what lies there, which NVIDIA's refuse.
+/// Variables without a value hold a pattern that is NaN in floating types.
 std::vector<std::string> host_flags() {
   return {"-std=c++17",
           "-O1",

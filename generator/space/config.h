@@ -47,7 +47,7 @@ std::string_view family_name(const Config& config);
 inline bool is_library(const Config& config) {
   return std::holds_alternative<CudaLibrary>(config) || std::holds_alternative<BlasLibrary>(config);
 }
-/// What of it is in its code: its family and the values of the fields that are no arguments of the
+/// What of it is in its code: its family and the values of the fields that are not arguments of the
 /// kernel. Configs that agree in it share binaries.
 std::vector<int> code_fields(const Config& config);
 

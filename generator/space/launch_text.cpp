@@ -3,12 +3,25 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "generator/families/cpu/common/packed_layout.h"
+#include "generator/problem/fields.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 
 namespace kiln {
 namespace {
+
+/// The version of the database that brought the newest field of which kernels that take any
+/// epilogue are told: one that was proved before the field would not compute it. Texts without it
+/// are of version 8.
+constexpr int kEpilogueSince = [] {
+  int newest = 0;
+  for (const GemmField& field : kGemmFields)
+    if (told_at_calls(field)) newest = std::max(newest, field.since);
+  return newest;
+}();
 
 std::string text(const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
 
@@ -57,6 +70,8 @@ std::string launch_text(const Problem& problem, const DeviceCaps& device, const 
   const Family& family = family_of(config, device.vendor);
   const bool host = family.vendor == Vendor::cpu;
   std::string all = fmt::format("abi={};revision={};", host ? kHostAbi : kGpuAbi, family.revision);
+  if (takes_epilogue(config) && kEpilogueSince > 8)
+    all += fmt::format("epilogue={};", kEpilogueSince);
   if (family.division != nullptr) all += text(family.division(config));
   if (problem.gemm.b_packed && host)
     all += fmt::format("b={};", text(packed_layout(problem, device)));

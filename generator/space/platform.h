@@ -1,5 +1,5 @@
 // What all families of one vendor share, as one row of values: how sources are named and compiled,
-// what no kernel of theirs computes, and what the emulator puts in the place of instructions. A new
+// what none of its kernels computes, and what the emulator puts in the place of instructions. A new
 // vendor is a new row. Knows no device and no compiler; the runtime has a row of its own for those.
 #pragma once
 

@@ -54,7 +54,7 @@ struct ListEntry {
 
 /// Operands of one call. Pointers are to the first element; batches follow at the Gemm's strides.
 /// alpha and beta apply in the accumulator's type (fp32 where that is s32). `beta == 0` never reads
-/// C. `alpha == 0` is no such rule, other than in BLAS: A and B are read and their products are
+/// C. `alpha == 0` is not such rule, other than in BLAS: A and B are read and their products are
 /// multiplied by 0, so a NaN or an infinity in them makes NaN in D. To scale C alone, k is 0. A
 /// vendor's library (OpenOptions::allow_vendor) may leave them unread.
 struct Operands {

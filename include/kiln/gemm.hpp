@@ -163,7 +163,7 @@ enum class Scatter : std::uint8_t {
 /// as the nearest that it has, but a negative one where rows are added. With Scatter::rows there is
 /// no C (beta = 0). Where rows are added, bias, activation and gate are applied to each row before,
 /// beta * C (stored as D is, of as many rows) is added once to each row of D; D is a floating type,
-/// m is not 0, and the bias is no bias_as_d.
+/// m is not 0, and the bias is not bias_as_d.
 struct Scattered {
   Scatter how = Scatter::rows;  ///< what becomes of each row
   std::int64_t rows = 0;        ///< of D; 0: m
@@ -302,7 +302,7 @@ struct KILN_API Gemm {
   /// The call also writes the largest |value| of D over all batches and groups, one fp32
   /// (Operands::amax_d), from which delayed scaling chooses the next scale of D: of the values that
   /// are rounded to D's type, before they are divided by a scale. It is NaN where any of them is, 0
-  /// where there are none; rows that are no group's do not count. D is of floats, or of codes with
+  /// where there are none; rows of no group do not count. D is of floats, or of codes with
   /// one scale (`tensor`).
   bool amax_d = false;
 

@@ -276,6 +276,7 @@ typedef struct kiln_gemm_desc {
   kiln_scale_order scale_order_a; /**< of scales of A that are KILN_SCALE_LINE_128; B holds no
                                      weights, and there is no gather */
   kiln_scale_order scale_order_b; /**< as scale_order_a, of B */
+  int reserved;                   /**< not read; the members end where the struct ends */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

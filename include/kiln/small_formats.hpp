@@ -129,7 +129,7 @@ constexpr std::optional<SmallFormat> small_format(std::string_view name) {
   return std::nullopt;
 }
 
-/// 2^exponent for normal doubles, where std::ldexp is no constant expression.
+/// 2^exponent for normal doubles, where std::ldexp is not a constant expression.
 constexpr double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }

@@ -33,7 +33,7 @@ Planes planes_of(const Array& array);
 /// The batch as more rows of one matrix; nothing where the matrices do not lie so.
 std::optional<Planes> stacked(const Planes& planes);
 
-/// Nothing where the strides are no layout of this order.
+/// Nothing where the strides are not a layout of this order.
 std::optional<Layout> layout_in(const Planes& planes, Order order);
 /// Row-major if it can be.
 std::optional<Layout> layout_of(const Planes& planes);

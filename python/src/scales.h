@@ -9,8 +9,8 @@
 
 namespace kiln::python {
 
-/// The shape without the batch: one scale for all is no dimension, one a line is one, blocks along
-/// k are two.
+/// The shape without the batch: one scale for all is not a dimension, one a line is one, blocks
+/// along k are two.
 struct ScaleShape {
   int dims = 0;
   std::array<std::int64_t, 2> sizes{};

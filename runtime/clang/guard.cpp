@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kStackBytes = 8U << 20;
 constexpr size_t kGuardBytes = 64U << 10;
 
-// LLVM's exit code for a fatal error that is no crash (sysexits EX_SOFTWARE).
+// LLVM's exit code for a fatal error that is not a crash (sysexits EX_SOFTWARE).
 constexpr int kFatalExit = 70;
 
 thread_local std::string* fatal_message = nullptr;

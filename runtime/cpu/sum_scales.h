@@ -12,7 +12,7 @@
 namespace kiln {
 
 /// What sums of one row of D count as: less what the row's zero point added, times the scales of
-/// row and column. Sums that are no integers are what they are.
+/// row and column. Sums that are not integers are what they are.
 class SumScales {
  public:
   SumScales(const Gemm& gemm, const KilnArgs& args, std::int64_t batch, std::int64_t row) {

@@ -1,6 +1,6 @@
 // What an NVIDIA GPU's sensors say: clocks, power, temperature, what slows it down. NVML is opened
 // at run time and its few functions are declared by hand, as the driver's are. A machine without it
-// has no figures, which is no error. Knows nothing of measuring.
+// has no figures, which is not an error. Knows nothing of measuring.
 #pragma once
 
 #include <cstdint>

@@ -103,7 +103,7 @@ Result<CodeObject> read_code_object(Bytes image) {
   const auto header = at<Elf64_Ehdr>(image, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64)
-    return unreadable(fmt::format("{} bytes that are no 64-bit ELF file", image.size()));
+    return unreadable(fmt::format("{} bytes that are not 64-bit ELF file", image.size()));
   if (header->e_machine != kMachine)
     return unreadable(fmt::format("machine = {}: not AMD's ({})", header->e_machine, kMachine));
   if (header->e_shnum > 0 && header->e_shentsize != sizeof(Elf64_Shdr))

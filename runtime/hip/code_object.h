@@ -32,7 +32,7 @@ struct CodeObject {
   std::vector<KernelResources> kernels;
 };
 
-/// Errors: compiler, when the bytes are no code object or its notes cannot be read.
+/// Errors: compiler, when the bytes are not a code object or its notes cannot be read.
 Result<CodeObject> read_code_object(std::span<const std::byte> image);
 
 /// The report of a binary: of each resource, what the most demanding kernel takes; of spills, all.

@@ -57,7 +57,7 @@ int erased(Call& call, Map& map, void* handle) {
 int set_memory(Call& call, const FakeMemset& set, void* stream) {
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
   if (!call->inside(set.to, set.count * set.unit))
-    return call.wrong("of what is no device memory", kBadPointer);
+    return call.wrong("of what is not device memory", kBadPointer);
   FakeStream* on = call->stream(stream);
   if (on != nullptr && on->capturing)
     on->capturing->nodes.emplace_back(set);
@@ -144,7 +144,7 @@ int hipDeviceGetAttribute(int* value, int attribute, int device) {
                                  {63, d.units},      {74, int(kSharedBytes)}, {87, 64},
                                  {10018, d.chiplets}};
   const auto found = known.find(attribute);
-  // What a runtime is too old to know is no fault of the caller's.
+  // What a runtime is too old to know is not a fault of the caller's.
   if (attribute == 10018 && d.chiplets == 0) return kInvalidValue;
   if (found == known.end()) return call.wrong("unknown attribute", kInvalidValue);
   *value = found->second;
@@ -249,14 +249,14 @@ int hipMemGetInfo(std::size_t* free, std::size_t* total) {
 int hipMemcpyHtoDAsync(void* to, const void* from, std::size_t bytes, void*) {
   Call call("hipMemcpyHtoDAsync");
   if (call.capturing()) return call.wrong("during a capture", kCaptureForbids);
-  if (!call->inside(to, bytes)) return call.wrong("to what is no device memory", kBadPointer);
+  if (!call->inside(to, bytes)) return call.wrong("to what is not device memory", kBadPointer);
   std::memcpy(to, from, bytes);
   return kOk;
 }
 int hipMemcpyDtoH(void* to, const void* from, std::size_t bytes) {
   Call call("hipMemcpyDtoH");
   if (call.capturing()) return call.wrong("during a capture", kCaptureForbids);
-  if (!call->inside(from, bytes)) return call.wrong("from what is no device memory", kBadPointer);
+  if (!call->inside(from, bytes)) return call.wrong("from what is not device memory", kBadPointer);
   std::memcpy(to, from, bytes);
   return kOk;
 }

@@ -174,7 +174,7 @@ const Version* dnnl_version() {
 int dnnl_get_effective_cpu_isa() { return 0xe7; }
 int dnnl_engine_create(Engine** made, int kind, std::size_t index) {
   *made = &engine;
-  return kind == 1 && index == 0 ? kSuccess : complain("an engine that is no CPU");
+  return kind == 1 && index == 0 ? kSuccess : complain("an engine that is not a CPU");
 }
 int dnnl_stream_create(Stream** made, Engine* of, unsigned flags) {
   *made = &stream;

@@ -654,7 +654,7 @@ TEST_P(Render, LeavesNoTemplateMarksBehind) {
 INSTANTIATE_TEST_SUITE_P(Kept, Render, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-/// Sources that are no kernel of a family: examples of one instruction, without scales and with,
+/// Sources that are not a kernel of a family: examples of one instruction, without scales and with,
 /// and the kernels that verify others.
 struct Other {
   const char* name;

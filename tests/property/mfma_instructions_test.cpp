@@ -350,7 +350,7 @@ TEST(MfmaRecords, AreAllUsed) {
   std::set<const MfmaTable*> used;
   for (const char* arch : {"gfx90a", "gfx942", "gfx950"})
     for (const Case& c : cases(arch)) used.insert(c.table);
-  EXPECT_EQ(used.size(), files().size() - 1) << "the list of instructions is no layout";
+  EXPECT_EQ(used.size(), files().size() - 1) << "the list of instructions is not a layout";
 }
 
 TEST(MfmaScales, ZerosInARegisterAreAScale) {

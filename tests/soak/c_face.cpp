@@ -59,7 +59,8 @@ kiln_gemm_desc c_desc(const Gemm& g) {
       .rows_of_d = scatters ? rows->scatter->rows : 0,
       .amax_d = g.amax_d ? 1 : 0,
       .scale_order_a = static_cast<kiln_scale_order>(g.a.q.order),
-      .scale_order_b = static_cast<kiln_scale_order>(g.b.q.order)};
+      .scale_order_b = static_cast<kiln_scale_order>(g.b.q.order),
+      .reserved = 0};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {

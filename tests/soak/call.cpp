@@ -45,8 +45,8 @@ bool same_layout(const Gemm& g) {
 
 }  // namespace
 
-// An address that is no multiple of the element's size is a right one on a CPU, unless the problem
-// promises more: some of these addresses are odd.
+// An address that is not a multiple of the element's size is a right one on a CPU, unless the
+// problem promises more: some of these addresses are odd.
 Placed::Placed(Random& random, DType type, std::int64_t bytes, int alignment)
     : buffer_([&] {
         const Guard guard = one_in(random, 2) ? Guard::after : Guard::before;

@@ -27,7 +27,7 @@
 #include "cache/records/maintenance.h"
 #include "cache/records/measurements.h"
 #include "cache/records/prune.h"
-#include "cache/records/stored_roof.h"
+#include "cache/records/stored_roofline.h"
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "runtime/compiler.h"
@@ -100,7 +100,7 @@ std::string make_sound(const fs::path& file) {
   auto engine =
       Engine::open({.database = file, .threads = 1, .on_untuned = [](const std::string&) {}});
   if (!engine) return engine.error().message;
-  engine->impl().make_bench = test::fake_bench;
+  engine->impl().tuning.make_bench = test::fake_bench;
   for (const Gemm& gemm : tuned_shapes())
     if (const auto done = engine->tune(gemm); !done) return done.error().message;
   if (const auto plan = engine->plan(untuned_shape()); !plan) return plan.error().message;
@@ -173,7 +173,7 @@ class User {
   void told(const std::string& message, const std::string& must_name) {
     if (message.find(must_name) == message.npos)
       found(fmt::format("an error does not name {}: {}", must_name, message));
-    if (!is_utf8(message)) found("an error is no UTF-8");
+    if (!is_utf8(message)) found("an error is not UTF-8");
   }
 
   void look_into(Store& store) {
@@ -186,8 +186,8 @@ class User {
     if (const auto stats = store.maintenance().stats(); !stats)
       told(stats.error().message, kFileName);
     const BestKey key = test::key_of(64, 96, 128);
-    if (const auto roof = stored_roof(store, key.device, key.gemm))
-      if (!(roof->roof.ns > 0)) found("a roof that is no time");
+    if (const auto roof = stored_roofline(store, key.device, key.gemm))
+      if (!(roof->roof.ns > 0)) found("a roof that is not a time");
   }
 
   /// As `kiln db diff` does, with itself.
@@ -199,7 +199,7 @@ class User {
     for (const DiffRow& row : diff_winners(winners, winners)) {
       if (row.other_winner) found(fmt::format("{}: wins against itself", text(row.key.gemm)));
       if (std::isnan(row.ratio) || std::isnan(row.low) || std::isnan(row.high))
-        found(fmt::format("{}: a ratio that is no number", text(row.key.gemm)));
+        found(fmt::format("{}: a ratio that is not a number", text(row.key.gemm)));
     }
   }
 

@@ -68,7 +68,7 @@ class Faces {
     auto opened = Engine::open({.database = file, .on_untuned = [](const std::string&) {}});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine_.emplace(std::move(*opened));
-    engine_->impl().make_bench = test::fake_bench;
+    engine_->impl().tuning.make_bench = test::fake_bench;
     kiln_options options{};
     options.size = sizeof options;
     options.database = file.c_str();

@@ -1,5 +1,5 @@
-// What the tests have of each family. A new family adds its rows here; tests/unit/families_test.cpp
-// fails when one is missing.
+// What the tests have of each family. A new family adds its rows here;
+// tests/unit/generator/families_test.cpp fails when one is missing.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,8 @@ struct FamilySample {
 
 /// CPU kernels run natively in the process of the test.
 inline constexpr const char* kRunsNatively =
-    "a planted bug may write anywhere in the test's process; tests/unit/verify_test.cpp plants "
+    "a planted bug may write anywhere in the test's process; tests/unit/tuner/verify_test.cpp "
+    "plants "
     "faults in a plain loop instead, and sanitizers run the kernels as they are";
 
 inline constexpr FamilySample kFamilySamples[] = {

@@ -31,7 +31,7 @@ inline TuneOptions few_emulated(int candidates) {
 /// its first candidate is timed, and its proof is not cut off.
 template <typename Engine>
 void spend_budget(Engine& engine) {
-  engine.impl().clock = [begun = std::make_shared<std::atomic<bool>>(false)] {
+  engine.impl().tuning.clock = [begun = std::make_shared<std::atomic<bool>>(false)] {
     return begun->exchange(true) ? std::int64_t{1'200'000'000} : std::int64_t{0};
   };
 }

@@ -33,8 +33,8 @@ struct Opened {
                                 }});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine.emplace(std::move(*opened));
-    engine->impl().make_bench = fake_bench;
-    engine->impl().clock = [ticks = std::make_shared<std::atomic<std::int64_t>>(0)] {
+    engine->impl().tuning.make_bench = fake_bench;
+    engine->impl().tuning.clock = [ticks = std::make_shared<std::atomic<std::int64_t>>(0)] {
       return *ticks += 1000;
     };
   }

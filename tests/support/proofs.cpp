@@ -76,7 +76,7 @@ class File {
     std::string now = runs ? one_line(check()) : kept->second;
     computed_ += runs;
     fresh_ += kept == kept_.end();
-    // A planted bug that another schedule of threads hides is no fault: its test tries other
+    // A planted bug that another schedule of threads hides is not a fault: its test tries other
     // orders.
     if (runs && kept != kept_.end() && kept->second.empty() && !now.empty())
       ADD_FAILURE() << path_ << ": " << fmt::format("{:016x}", key) << " is kept as \""

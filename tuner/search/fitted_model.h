@@ -51,7 +51,7 @@ class FittedModel {
   std::string text() const;
   /// Whether it was parsed from such a text, not from the JSON of an earlier version, which takes
   /// longer to read.
-  bool spelt_as_today() const { return spelt_as_today_; }
+  bool written_as_today() const { return spelt_as_today_; }
   /// Whether today's analytic models predict what those did that it was fitted to, for a problem of
   /// its class on its device. Where not, its corrections mean nothing: fit() it again.
   bool is_current(const Gemm& like, const DeviceCaps& device) const;

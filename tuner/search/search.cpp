@@ -329,7 +329,7 @@ class Search {
   }
 
   /// Of the race's rows, those from `first` on. Who left it early, or often ran while the core was
-  /// disturbed, has few samples, and wins by no luck of theirs: only by an interval below that of
+  /// disturbed, has few samples, and does not win by their luck: only by an interval below that of
   /// the fastest of many.
   std::optional<std::size_t> fastest_from(std::size_t first) const {
     int most = 0;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
 
+#include "generator/problem/fields.h"
 #include "generator/space/code_class.h"
 #include "generator/space/family.h"
 #include "tuner/verify/ragged.h"
@@ -131,19 +133,29 @@ void add_blocks(Envelope& all, const Tile& tile, std::span<const std::int64_t> m
   }
 }
 
+/// The epilogue that is number `turn` of all of them. A field's values follow each other by turns
+/// as long as those of all fields before it whose numbers of values have a factor in common with
+/// its own, so that all values meet.
+void set_epilogue(Gemm& gemm, std::size_t turn) {
+  std::vector<std::size_t> counts;
+  for (const GemmField& field : kGemmFields) {
+    if (!told_at_calls(field)) continue;
+    const std::size_t count = field.flag ? 2 : field.names.size();
+    std::size_t length = 1;
+    for (const std::size_t before : counts)
+      if (std::gcd(before, count) != 1) length *= before;
+    counts.push_back(count);
+    Gemm with = gemm;
+    if (field.set(with, static_cast<std::int64_t>(turn / length % count)) && Problem::of(with))
+      gemm = with;
+  }
+}
+
 /// Every other problem has an epilogue, all of them in turn: the code has a branch around them.
 void vary_epilogues(std::vector<Gemm>& problems) {
-  constexpr std::array kBiases{Bias::per_column, Bias::none, Bias::per_row};
-  constexpr std::array kActivations{Activation::none, Activation::relu, Activation::gelu_tanh,
-                                    Activation::gelu_erf, Activation::silu};
   for (std::size_t i = 0; i < problems.size(); ++i) {
-    const std::size_t turn = i / 2;
-    if (i % 2 == 0)
-      problems[i].epilogue = {};
-    else
-      problems[i].epilogue = {.bias = kBiases[turn % kBiases.size()],
-                              .activation = kActivations[turn % kActivations.size()],
-                              .residual = turn / 15 % 2 == 1};
+    problems[i].epilogue = {};
+    if (i % 2 == 1) set_epilogue(problems[i], i / 2 + 1);
   }
 }
 

@@ -217,7 +217,7 @@ struct GpuChecker::Impl {
                     static_cast<std::int64_t>(count.first) - static_cast<std::int64_t>(kGuard))});
   }
 
-  /// Those that follow from D; those of rows that are no group's are not looked at.
+  /// Those that follow from D; those of rows of no group are not looked at.
   Verdict compare_scales(const GpuInputs& set, const Run& run, const PartOfRun& part) const {
     if (beside_d[index_of(Operand::scale_d)].bytes() == 0) return {};
     const auto count =
@@ -306,7 +306,7 @@ struct GpuChecker::Impl {
   Verdict compare(const GpuInputs& set, const Run& run, const KilnGpuArgs& args) const {
     const auto broken = [](const Error& error) { return tl::unexpected(failure_of(error)); };
     const std::uint64_t pattern = poison_pattern(gemm().d.dtype);
-    // Where C was in D's place, its rows that are no group's remain. What a list's C has between
+    // Where C was in D's place, its rows of no group remain. What a list's C has between
     // its products is poison as well.
     const bool exactly =
         lists_products(gemm()) || (grouped(gemm()) && gemm().grouping() != Grouping::k &&

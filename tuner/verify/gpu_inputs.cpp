@@ -126,7 +126,7 @@ Status GpuInputs::spoil() const {
   if (Status ok = put(g.b.dtype, b, 0, kNan); !ok) return ok;
   if (Status ok = spoil_groups(); !ok) return ok;
   // fp8_e4m3 has none: the store would make a large number of it. In parts of half precision it
-  // is a NaN, and so it is beside zero points that are no integers.
+  // is a NaN, and so it is beside zero points that are not integers.
   if (g.a.dtype == DType::fp8_e4m3 || g.numerics == Numerics::tensor ||
       g.b.q.zero == Zero::floating)
     return {};

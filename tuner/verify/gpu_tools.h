@@ -80,7 +80,7 @@ class GpuTools {
   Status forget_beside(const Gemm& gemm, const ProductPart& part, Operand which,
                        const gpu::DeviceBuffer& buffer, std::size_t first,
                        std::uint64_t pattern) const;
-  /// Bytes of an output's buffer that are no element of it and lost the pattern; `first` is where
+  /// Bytes of an output's buffer that are part of no element and lost the pattern; `first` is where
   /// the output begins.
   Result<Count> around(const Gemm& gemm, Operand which, const gpu::DeviceBuffer& buffer,
                        std::size_t first, std::uint64_t pattern) const;

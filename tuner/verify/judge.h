@@ -31,7 +31,7 @@ struct Outputs {
 };
 
 /// Compares the elements of D, the scales that follow from it and its largest magnitude. `set`
-/// provided the inputs. Of a grouped problem it also looks for changes in rows that are no group's,
+/// provided the inputs. Of a grouped problem it also looks for changes in rows of no group,
 /// where D was poisoned.
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
 

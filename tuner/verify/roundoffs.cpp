@@ -56,7 +56,7 @@ double weights_roundoff(const Gemm& gemm) {
 
 bool is_fp8(const Gemm& gemm) { return is_floating(gemm.a.dtype) && size_of(gemm.a.dtype) == 1; }
 
-/// Roundings of scales that are no powers of two: theirs with each other and with each sum.
+/// Roundings of scales that are not powers of two: theirs with each other and with each sum.
 constexpr double kScaleRoundoffs = 4.0;
 
 }  // namespace

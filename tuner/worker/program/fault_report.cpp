@@ -8,7 +8,7 @@ namespace kiln {
 namespace {
 
 WorkerStatus* g_faults = nullptr;
-// A kernel may have used up the ordinary stack. Fixed: SIGSTKSZ is no constant in newer libcs.
+// A kernel may have used up the ordinary stack. Fixed: SIGSTKSZ is not a constant in newer libcs.
 alignas(16) std::array<char, 64 << 10> g_stack;
 
 // The first fault is the cause; others of dying threads are not. After the return the raised signal

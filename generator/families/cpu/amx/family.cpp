@@ -432,7 +432,7 @@ constexpr TypedFamily<HostAmx, AmxSizes> kRow{
           return dot_instruction(c.isa, d.cpu, bf16, bf16)->flushes ? 0x1p-126 : 0;
         },
     .flags = [](const DeviceCaps& d, const HostAmx& c) { return host::flags(c.isa, d); },
-    .offers = host::kOffersGroups | Features{Feature::scales_of_sums, Feature::amax_of_d}};
+    .offers = host::kOffersGroups | Features{Feature::scales_of_integers}};
 
 }  // namespace
 

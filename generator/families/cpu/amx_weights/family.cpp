@@ -195,7 +195,7 @@ constexpr TypedFamily<HostAmxWeights, AmxWeightsSizes> kRow{
     .summation = summation,
     .flushed_by = [](const Gemm&, const DeviceCaps&, const HostAmxWeights&) { return 0x1p-126; },
     .flags = [](const DeviceCaps& d, const HostAmxWeights& c) { return host::flags(c.isa, d); },
-    .offers = host::kOffersGroups | Features{Feature::weights, Feature::gates, Feature::amax_of_d}};
+    .offers = host::kOffersGroups | taken({"gate"}) | Features{Feature::weights}};
 
 }  // namespace
 

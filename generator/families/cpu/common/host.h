@@ -7,6 +7,7 @@
 
 #include "generator/families/cpu/common/instructions.h"
 #include "generator/families/cpu/common/microarchitectures.h"
+#include "generator/problem/taken.h"
 #include "generator/space/family.h"
 #include "generator/space/parameters.h"
 
@@ -39,10 +40,12 @@ KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// Whether k is divided among threads, and at which multiples the others are: what
 /// templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
+/// What templates/cpu/common/epilogue.h computes in every family.
+inline constexpr Features kOffers = taken({"amax_d"});
 /// A kernel that computes one group is called for each, and for each product of a list; rows are
 /// taken and added by index around it.
 inline constexpr Features kOffersGroups =
-    kAnyGroups | Features{Feature::lists, Feature::indexed_rows, Feature::added_rows};
+    kOffers | kAnyGroups | Features{Feature::lists, Feature::indexed_rows, Feature::added_rows};
 
 /// Whether accumulators of a part of k need a workspace, because D's type would round them or D has
 /// no room for both factors'.

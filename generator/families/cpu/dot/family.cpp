@@ -224,8 +224,7 @@ constexpr TypedFamily<HostDot, DotSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostDot& c) { return host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostDot& c) { return host::flags(c.isa, d); },
-    .offers = host::kOffersGroups |
-              Features{Feature::scales_of_sums, Feature::gates, Feature::amax_of_d}};
+    .offers = host::kOffersGroups | taken({"gate"}) | Features{Feature::scales_of_integers}};
 
 }  // namespace
 

@@ -242,8 +242,8 @@ constexpr TypedFamily<HostPacked, PackedSizes> kRow{
     .flushed_by = [](const Gemm& g, const DeviceCaps& d,
                      const HostPacked& c) { return c.widen ? 0 : host::flushed_by(c.isa, g, d); },
     .flags = [](const DeviceCaps& d, const HostPacked& c) { return host::flags(c.isa, d); },
-    .offers = host::kOffersGroups | Features{Feature::weights, Feature::scales_of_sums,
-                                             Feature::gates, Feature::amax_of_d}};
+    .offers = host::kOffersGroups | taken({"gate"}) |
+              Features{Feature::weights, Feature::scales_of_integers}};
 
 }  // namespace
 

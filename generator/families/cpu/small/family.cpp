@@ -254,7 +254,7 @@ constexpr TypedFamily<HostSmall, SmallSizes> kRow{
     .summation = [](const Problem&, const DeviceCaps&, const HostSmall&,
                     const SmallSizes& w) { return host::chain(w.row); },
     .flags = [](const DeviceCaps& d, const HostSmall& c) { return host::flags(c.isa, d); },
-    .offers = {Feature::amax_of_d}};
+    .offers = host::kOffers};
 
 }  // namespace
 

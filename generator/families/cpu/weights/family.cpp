@@ -190,7 +190,7 @@ constexpr TypedFamily<HostWeights, WeightsSizes> kRow{
     .flushed_by = [](const Gemm&, const DeviceCaps&,
                      const HostWeights& c) { return c.pairs ? 0x1p-126 : 0; },
     .flags = [](const DeviceCaps& d, const HostWeights& c) { return host::flags(c.isa, d); },
-    .offers = host::kOffersGroups | Features{Feature::weights, Feature::gates, Feature::amax_of_d}};
+    .offers = host::kOffersGroups | taken({"gate"}) | Features{Feature::weights}};
 
 }  // namespace
 

@@ -305,7 +305,7 @@ constexpr TypedFamily<CudaGemv, GemvSizes> kRow{
     .launch = launch,
     .tile = tile,
     .summation = summation,
-    .offers = {Feature::scales_of_sums, Feature::scales_of_lines}};
+    .offers = {Feature::scales_of_integers, Feature::scales_of_lines}};
 
 }  // namespace
 

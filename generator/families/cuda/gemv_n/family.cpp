@@ -245,18 +245,19 @@ std::string summation(const Problem&, const DeviceCaps&, const C& c, const Sizes
                      c.matrix ? "mma k16 chain, quads of lines" : "fma chain");
 }
 
-constexpr TypedFamily<C, Sizes> kRow{.vendor = Vendor::nvidia,
-                                     .files = kFiles,
-                                     .first_rules = kFirst,
-                                     .sizes = sizes_of,
-                                     .rules = kRules,
-                                     .enumerate = enumerate,
-                                     .parameters = parameters,
-                                     .predict_ns = predict,
-                                     .launch = launch,
-                                     .tile = tile,
-                                     .summation = summation,
-                                     .offers = {Feature::scales_of_sums, Feature::scales_of_lines}};
+constexpr TypedFamily<C, Sizes> kRow{
+    .vendor = Vendor::nvidia,
+    .files = kFiles,
+    .first_rules = kFirst,
+    .sizes = sizes_of,
+    .rules = kRules,
+    .enumerate = enumerate,
+    .parameters = parameters,
+    .predict_ns = predict,
+    .launch = launch,
+    .tile = tile,
+    .summation = summation,
+    .offers = {Feature::scales_of_integers, Feature::scales_of_lines}};
 
 }  // namespace
 

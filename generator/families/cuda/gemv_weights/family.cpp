@@ -14,6 +14,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/taken.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::gemv_weights {
@@ -250,7 +251,7 @@ constexpr TypedFamily<C, Sizes> kRow{
           return Tile{c.tile_m, w.columns, w.chunk * c.warps};
         },
     .summation = summation,
-    .offers = kAnyGroups | Features{Feature::weights, Feature::gates, Feature::added_rows},
+    .offers = kAnyGroups | Features{Feature::weights, Feature::added_rows} | taken({"gate"}),
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
+#include "generator/problem/taken.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::mma {
@@ -324,9 +325,9 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     // Floats' are applied by families that promote sums of 8-bit floats or have no need to.
-    .offers = kAnyGroups | Features{Feature::scales_of_sums, Feature::gates, Feature::lists,
-                                    Feature::indexed_rows, Feature::added_rows, Feature::scale_of_d,
-                                    Feature::amax_of_d},
+    .offers = kAnyGroups | taken({"gate", "amax_d"}) |
+              Features{Feature::scales_of_integers, Feature::lists, Feature::indexed_rows,
+                       Feature::added_rows, Feature::scale_of_d},
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
+#include "generator/problem/taken.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::simt {
@@ -399,9 +400,9 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .summation = summation,
     .plain = plain,
     .fallback = fallback,
-    .offers = kAnyGroups | Features{Feature::scales_of_sums, Feature::scales_of_lines,
-                                    Feature::gates, Feature::lists, Feature::indexed_rows,
-                                    Feature::added_rows, Feature::amax_of_d},
+    .offers = kAnyGroups | taken({"gate", "amax_d"}) |
+              Features{Feature::scales_of_integers, Feature::scales_of_lines, Feature::lists,
+                       Feature::indexed_rows, Feature::added_rows},
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

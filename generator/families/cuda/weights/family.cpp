@@ -10,6 +10,7 @@
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
+#include "generator/problem/taken.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::weights {
@@ -190,8 +191,8 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .offers = kAnyGroups | Features{Feature::weights, Feature::gates, Feature::indexed_rows,
-                                    Feature::added_rows, Feature::amax_of_d},
+    .offers = kAnyGroups | taken({"gate", "amax_d"}) |
+              Features{Feature::weights, Feature::indexed_rows, Feature::added_rows},
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

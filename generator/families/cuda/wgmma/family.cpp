@@ -15,6 +15,7 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
+#include "generator/problem/taken.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma {
@@ -550,10 +551,10 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           return clipped;
         },
     .offers =
-        kAnyGroups | Features{Feature::scales_of_sums, Feature::scales_of_lines,
-                              Feature::scales_of_blocks, Feature::scale_orders, Feature::gates,
-                              Feature::lists, Feature::indexed_rows, Feature::added_rows,
-                              Feature::scale_of_d, Feature::scales_of_d, Feature::amax_of_d},
+        kAnyGroups | taken({"gate", "amax_d"}) |
+        Features{Feature::scales_of_integers, Feature::scales_of_lines, Feature::scales_of_blocks,
+                 Feature::scale_orders, Feature::lists, Feature::indexed_rows, Feature::added_rows,
+                 Feature::scale_of_d, Feature::scales_of_d},
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

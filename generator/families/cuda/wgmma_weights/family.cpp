@@ -13,6 +13,7 @@
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/spelling.h"
+#include "generator/problem/taken.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::wgmma_weights {
@@ -240,8 +241,9 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
           return Tile{c.tile_m, 64 * c.warpgroups, c.block_k * c.stages_of_turn()};
         },
     .summation = summation,
-    .offers = {Feature::weights, Feature::gates, Feature::groups_of_rows, Feature::masked_groups,
-               Feature::added_rows},
+    .offers = Features{Feature::weights, Feature::groups_of_rows, Feature::masked_groups,
+                       Feature::added_rows} |
+              taken({"gate"}),
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

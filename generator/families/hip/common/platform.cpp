@@ -19,7 +19,7 @@ namespace {
 bool is_fnuz(DType t) { return t == fp8_e4m3fnuz || t == fp8_e5m2fnuz; }
 
 /// The same eight bits shared out likewise, in the other spelling; other types as they are.
-DType respelt(DType t) {
+DType as_hip_type(DType t) {
   constexpr std::pair<DType, DType> kPairs[] = {{fp8_e4m3, fp8_e4m3fnuz}, {fp8_e5m2, fp8_e5m2fnuz}};
   for (const auto& [ocp, fnuz] : kPairs) {
     if (t == ocp) return fnuz;
@@ -35,7 +35,8 @@ bool has_mfma(const DeviceCaps& device, DType a, DType b) {
 }
 
 std::string slow_types(const Gemm& gemm, const DeviceCaps& device) {
-  const DType a = gemm.a.dtype, b = gemm.b.dtype, other_a = respelt(a), other_b = respelt(b);
+  const DType a = gemm.a.dtype, b = gemm.b.dtype, other_a = as_hip_type(a),
+              other_b = as_hip_type(b);
   if (a == other_a && b == other_b) return {};
   if (has_mfma(device, a, b) || !has_mfma(device, other_a, other_b)) return {};
   return fmt::format(

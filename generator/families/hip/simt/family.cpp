@@ -152,7 +152,7 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .summation = summation,
     .plain = plain,
     .offers =
-        kAnyGroups | Features{Feature::scales_of_sums, Feature::scales_of_lines,
+        kAnyGroups | Features{Feature::scales_of_integers, Feature::scales_of_lines,
                               Feature::scales_of_blocks, Feature::scales_mx_32, Feature::lists}};
 
 }  // namespace

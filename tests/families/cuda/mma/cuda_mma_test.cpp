@@ -57,7 +57,7 @@ TEST(CudaBanks, TilesThatTheSpaceOffersHaveNoConflicts) {
   visit_tiles([&](const TileLines& t) {
     const auto e = cuda::conflict_free(t);
     if (!e) {
-      // Dealt lines are no neighbours, so that they must fill the banks by themselves.
+      // Dealt lines are not neighbours, so that they must fill the banks by themselves.
       EXPECT_TRUE(t.type == s8 && !t.along_k && t.rows % 64 != 0) << name_of(t);
       return void(++without);
     }
@@ -66,7 +66,7 @@ TEST(CudaBanks, TilesThatTheSpaceOffersHaveNoConflicts) {
     plain_conflicts += cuda::turns_lost(t, Exchange{}) > 0;
   });
   EXPECT_LE(without, 2 * 2 * 3);
-  EXPECT_GT(plain_conflicts, 200) << "lines in their plain order are no solution";
+  EXPECT_GT(plain_conflicts, 200) << "lines in their plain order are not a solution";
 }
 
 TEST(CudaBanks, ExchangesStayWithinLinesAndKeepUnitsWhole) {

@@ -40,7 +40,7 @@ constexpr CudaSimt cut(CudaSimt c) {
   c.order = SimtOrder::folded;
   return c;
 }
-// Several tiles a block, k with an end that is no whole pass.
+// Several tiles a block, k with an end that is not a whole pass.
 const Base kFed{"fed", "sm_90a", "fp32 N N 150 260 61 lda=64 ldb=260 ldc=260 ldd=260 align=16",
                 kPoint};
 const Base kActs{"acts", "sm_90a",

@@ -101,7 +101,7 @@ const std::vector<Mutant> kMutants{
     {&kScaled, "brings the scales of another product",
      "const KilnGpuArgs args = args_of_product(whole, work.batch);",
      "const KilnGpuArgs args = args_of_product(whole, work.batch == 0 ? 1 : work.batch - 1);"},
-    {&kScaled, "multiplies a stage of zeros by what is no scale",
+    {&kScaled, "multiplies a stage of zeros by what is not a scale",
      "if (args.k == 0) return nullptr;", ""},
     {&kScaled, "counts the blocks of the largest k", "own.k = entry.k;", ""},
     {&kScaled, "takes B's scales to be A's", "own.scale_b = entry.scale_b;",
