@@ -12,8 +12,8 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/output/report.h"
+#include "cli/output/version.h"
 #include "cli/tree.h"
-#include "cli/version.h"
 #include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
 

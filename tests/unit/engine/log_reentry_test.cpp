@@ -148,7 +148,7 @@ TEST(LogReentry, MessagesUnderALockAreToldAfterIt) {
 
 /// Locks of engine/ and cache/ that are not QuietLocks, each with what makes up for it.
 const std::vector<std::string> kPlain = {
-    "tuning",      // held for a whole search; tune() from a callback of its thread is refused
+    "searching_",  // held for a whole search; tune() from a callback of its thread is refused
     "mutex_",      // leaves under which nothing is logged, and the recorder's: log::Deferred
     "mutex",       // of LiveRecorders (log::Deferred), of on_all_cores()
     "live.mutex",  // of LiveRecorders, likewise

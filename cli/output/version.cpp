@@ -1,4 +1,4 @@
-#include "cli/version.h"
+#include "cli/output/version.h"
 
 #include "cache/layers/schema.h"
 #include "cache/store.h"
