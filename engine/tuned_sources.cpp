@@ -7,6 +7,7 @@
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "engine/vendor.h"
+#include "generator/families/cuda/library/config.h"
 #include "generator/problem/size.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/summation.h"
@@ -79,7 +80,7 @@ std::optional<SharedPlan> ExactSource::library(const Miss& miss, const Record& r
   auto plan = engine_.recorder.new_plan(gemm, miss.threads);
   auto library =
       engine_.backend.library(engine_.gpu, plan->problem, VendorLibrary::kWorkspaceBytes);
-  const int choice = std::get<CudaLibrary>(best->config).choice;
+  const int choice = best->config.as<CudaLibrary>().choice;
   if (!library || choice >= library->choices()) return std::nullopt;
   plan->match = Match::exact;
   plan->expected_ns = best->timing().median_ns;

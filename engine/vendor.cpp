@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "generator/families/cpu/library/config.h"
+#include "generator/families/cuda/library/config.h"
 #include "runtime/cpu/blas_library.h"
 #include "runtime/cuda/cublaslt.h"
 #include "tuner/search/stopping.h"
@@ -10,13 +12,12 @@ namespace kiln {
 namespace {
 
 bool is_loaded(const Config& config) {
-  if (const auto* blas = std::get_if<BlasLibrary>(&config)) {
+  if (const auto blas = config.if_is<BlasLibrary>()) {
     const auto& loaded = system_blas();
     return loaded != nullptr && loaded->identity == *blas;
   }
-  const auto* cublaslt = std::get_if<CudaLibrary>(&config);
-  return cublaslt != nullptr && cublaslt->version != 0 &&
-         cuda::cublaslt_version_number() == cublaslt->version;
+  const auto cublaslt = config.if_is<CudaLibrary>();
+  return cublaslt && cublaslt->version != 0 && cuda::cublaslt_version_number() == cublaslt->version;
 }
 
 }  // namespace
@@ -25,8 +26,8 @@ std::optional<Measured> preferred_library(const Measured& winner, std::span<cons
                                           int version) {
   const Measured* best = nullptr;
   for (const Measured& row : rows) {
-    const auto* library = std::get_if<CudaLibrary>(&row.config);
-    if (row.ok() && library != nullptr && library->version != 0 && library->version == version &&
+    const auto library = row.config.if_is<CudaLibrary>();
+    if (row.ok() && library && library->version != 0 && library->version == version &&
         (best == nullptr || row.timing().median_ns < best->timing().median_ns))
       best = &row;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/library/config.h"
 #include "kiln/engine.hpp"
 #include "tuner/measured.h"
 

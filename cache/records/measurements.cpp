@@ -13,6 +13,8 @@
 #include "cache/layers/layers.h"
 #include "cache/rows/queries.h"
 #include "cache/rows/rows.h"
+#include "generator/families/cpu/library/config.h"
+#include "generator/families/cuda/library/config.h"
 
 namespace kiln {
 namespace {

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 #include "generator/problem/groups.h"
@@ -161,7 +160,7 @@ Family family_row() {
   };
   row.broken_rule = [](const Problem& p, const DeviceCaps& d, const Config& config) {
     return as_seen<kRow>(p, [&](const Problem& seen) -> std::string_view {
-      const C& c = std::get<C>(config);
+      const C c = config.as<C>();
       for (const auto& rule : kRow.first_rules)
         if (!rule.allows(seen, d, c)) return rule.name;
       const auto sizes = kRow.sizes(seen, d, c);
@@ -172,7 +171,7 @@ Family family_row() {
   };
   row.parameters = [](const Problem& p, const DeviceCaps& d, const Config& config) {
     return as_seen<kRow>(p, [&](const Problem& seen) {
-      const C& c = std::get<C>(config);
+      const C c = config.as<C>();
       Parameters all = kRow.parameters(seen, d, c, kRow.sizes(seen, d, c));
       if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_parameters(all, p);
       return all;
@@ -180,7 +179,7 @@ Family family_row() {
   };
   row.predict_ns = [](const Problem& p, const DeviceCaps& d, const Config& config) {
     const double ns = as_timed<kRow>(p, [&](const Problem& seen) {
-      const C& c = std::get<C>(config);
+      const C c = config.as<C>();
       return kRow.predict_ns(seen, d, c, kRow.sizes(seen, d, c));
     });
     const bool for_each = kRow.vendor == Vendor::cpu && grouped(p.gemm);
@@ -189,7 +188,7 @@ Family family_row() {
   if (kRow.launch != nullptr)
     row.launch = [](const Problem& p, const DeviceCaps& d, const Config& config) {
       return as_seen<kRow>(p, [&](const Problem& seen) {
-        const C& c = std::get<C>(config);
+        const C c = config.as<C>();
         GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
         if (lists_products(seen.gemm)) all = list_first(seen.gemm, std::move(all));
         if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
@@ -197,18 +196,18 @@ Family family_row() {
       });
     };
   if (kRow.division != nullptr)
-    row.division = [](const Config& config) { return kRow.division(std::get<C>(config)); };
+    row.division = [](const Config& config) { return kRow.division(config.as<C>()); };
   if (kRow.tile != nullptr)
     row.tile = [](const Problem& p, const DeviceCaps& d, const Config& config) {
       return as_seen<kRow>(p, [&](const Problem& seen) {
-        const C& c = std::get<C>(config);
+        const C c = config.as<C>();
         return kRow.tile(seen, c, kRow.sizes(seen, d, c));
       });
     };
   if (kRow.summation != nullptr)
     row.summation = [](const Problem& p, const DeviceCaps& d, const Config& config) {
       return as_seen<kRow>(p, [&](const Problem& seen) {
-        const C& c = std::get<C>(config);
+        const C c = config.as<C>();
         return kRow.summation(seen, d, c, kRow.sizes(seen, d, c));
       });
     };
@@ -227,14 +226,14 @@ Family family_row() {
       });
     };
   if (kRow.ragged != nullptr)
-    row.ragged = [](const Config& config) -> Config { return kRow.ragged(std::get<C>(config)); };
+    row.ragged = [](const Config& config) -> Config { return kRow.ragged(config.as<C>()); };
   if (kRow.flushed_by != nullptr)
     row.flushed_by = [](const Gemm& g, const DeviceCaps& d, const Config& config) {
-      return kRow.flushed_by(g, d, std::get<C>(config));
+      return kRow.flushed_by(g, d, config.as<C>());
     };
   if (kRow.flags != nullptr)
     row.flags = [](const DeviceCaps& d, const Config& config) {
-      return kRow.flags(d, std::get<C>(config));
+      return kRow.flags(d, config.as<C>());
     };
   return row;
 }

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/render/render.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/render/render.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"

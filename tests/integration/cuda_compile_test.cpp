@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string>
 
+#include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"

@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mfma/sizes.h"
+#include "generator/families/hip/mx/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/render/code_key.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"
@@ -111,7 +114,7 @@ TEST_P(ModelsFavourites, DoNotSpill) {
   ASSERT_GE(configs.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     const Source source = rendered(gemm, device, configs[i]);
-    const auto& c = std::get<HipMfma>(configs[i]);
+    const auto& c = configs[i].as<HipMfma>();
     // While a 16-cycle product runs, two other instructions of the same wave can issue.
     const double most = mfma_sizes(Problem::of(gemm).value(), device, c).instruction->cycles / 8;
     const auto check = [&](Complaints& wrong) {
@@ -208,7 +211,7 @@ TEST_P(MxFavourites, DoNotSpill) {
   for (std::size_t i = 0; i < 3; ++i) {
     const Source source = rendered(gemm, device, configs[i]);
     // A product of the larger instruction runs for 64 cycles, of the smaller for half of that.
-    const double most = std::get<HipMx>(configs[i]).rows == 16 ? 8 : 12;
+    const double most = configs[i].as<HipMx>().rows == 16 ? 8 : 12;
     const auto check = [&](Complaints& wrong) {
       const auto binary = clang().compile(source);
       if (!binary) return wrong.add("{}", binary.error().message);

@@ -14,6 +14,8 @@
 #include "engine/engine_impl.h"
 #include "engine/gpu_plan.h"
 #include "engine/gpu_resources.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/space/family.h"
 #include "runtime/backend.h"
 #include "support/fake_hip.h"
@@ -204,7 +206,7 @@ Config split_config(const Gemm& gemm, const DeviceCaps& caps, std::int64_t least
   for (const Config& config : test::ranked<HipMfma>(gemm, caps))
     if (const auto launch =
             family_of(config, Vendor::amd).launch(Problem::of(gemm).value(), caps, config);
-        std::get<HipMfma>(config).splits > 1 && launch.zeroed_bytes >= least_counters)
+        config.as<HipMfma>().splits > 1 && launch.zeroed_bytes >= least_counters)
       return config;
   ADD_FAILURE() << "no such config of " << text(gemm);
   return HipMfma{};

@@ -4,6 +4,10 @@
 
 #include <vector>
 
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/weights/config.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::amax_mutants_test {

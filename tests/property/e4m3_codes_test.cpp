@@ -8,6 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/weights/config.h"
+#include "generator/families/cuda/gemv_weights/config.h"
+#include "generator/families/cuda/weights/config.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/problem/problem.h"
 #include "kiln/numeric.hpp"
 #include "support/compiled.h"

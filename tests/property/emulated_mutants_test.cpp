@@ -5,6 +5,9 @@
 
 #include <vector>
 
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/hip/mfma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::emulated_mutants_test {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"

@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"

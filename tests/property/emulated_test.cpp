@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/prove.h"
 
 namespace kiln::emulated_test {
@@ -43,7 +44,7 @@ TEST(EmulatedRegisters, SampledConfigsAreRight) {
         .value();
   };
   prove(target, draw, [](const Gemm& gemm, const Config& config) {
-    const auto& c = std::get<CudaWgmma>(config);
+    const auto& c = config.as<CudaWgmma>();
     if (c.pack_a || c.pack_b) return false;
     EXPECT_EQ(c.swap, !gemm.a.transposed)
         << "the left operand is the one across k: " << text(gemm) << " | " << text(config);
@@ -63,7 +64,7 @@ TEST(EmulatedSums, SampledConfigsAreRight) {
   const auto rows = rows_of(target);
   ASSERT_FALSE(rows.empty());
   prove(target, any_of(rows), [](const Gemm&, const Config& config) {
-    return std::get<CudaWgmma>(config).sharing == Sharing::summed;
+    return config.as<CudaWgmma>().sharing == Sharing::summed;
   });
 }
 

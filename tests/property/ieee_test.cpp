@@ -36,17 +36,10 @@ class Unreadable {
 /// One config of every family and instruction set that this CPU runs for the problem.
 std::vector<Config> one_of_each(const SearchSpace& space) {
   std::vector<Config> chosen;
-  std::vector<std::string> seen;
+  std::vector<std::pair<std::string_view, std::optional<std::int32_t>>> seen;
   for (const auto& config : space.legal) {
-    const auto isa = std::visit(
-        [](const auto& c) -> std::string_view {
-          if constexpr (requires { c.isa; })
-            return name(c.isa);
-          else
-            return "";
-        },
-        config);
-    const auto kind = std::string(family_name(config)) + " " + std::string(isa);
+    const std::optional<std::int32_t> isa = value_of_key(config, "isa");
+    const auto kind = std::pair(family_name(config), isa);
     if (std::find(seen.begin(), seen.end(), kind) != seen.end()) continue;
     seen.push_back(kind);
     chosen.push_back(config);

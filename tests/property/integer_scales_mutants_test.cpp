@@ -7,6 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cuda/gemv/config.h"
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/hip/mfma/config.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
 #include "support/mutants.h"

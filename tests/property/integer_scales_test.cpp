@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
@@ -132,8 +133,8 @@ TEST(IntegerScalesOfBatches, AreTheirOwnWhereTheProductIsTransposed) {
   ASSERT_TRUE(verifier);
   int checked = 0;
   for (const Config& config : space.legal) {
-    const auto* packed = std::get_if<HostPacked>(&config);
-    if (packed == nullptr || !packed->swap || checked == 3) continue;
+    const auto packed = config.if_is<HostPacked>();
+    if (!packed || !packed->swap || checked == 3) continue;
     auto kernel = test::compiled(gemm, *device, config);
     ASSERT_TRUE(kernel) << text(config) << ": " << kernel.error().message;
     const auto verdict = verifier->check([&](const Operands& o) { return kernel->run(o); });

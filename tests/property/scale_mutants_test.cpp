@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/hip/mx/config.h"
 #include "support/emulated.h"
 
 namespace kiln::scale_mutants_test {

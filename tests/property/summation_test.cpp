@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
 #include "support/emulated.h"
@@ -115,7 +116,7 @@ TEST(SummationTexts, AreFoundToLie) {
   const auto device = test::runnable("portable", 1);
   std::mt19937_64 random(3);
   const auto lie = [](const Problem&, const DeviceCaps&, const Config& config) {
-    return std::holds_alternative<HostPacked>(config) ? "chain" : "";
+    return config.is<HostPacked>() ? "chain" : "";
   };
   int found = 0;
   for (int i = 0; i < 6 && found == 0; ++i)

@@ -13,6 +13,10 @@
 #include "cache/records/winners.h"
 #include "cache/rows/range_table.h"
 #include "cache/store.h"
+#include "generator/families/cpu/library/config.h"
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cuda/library/config.h"
+#include "generator/families/cuda/mma/config.h"
 #include "generator/problem/extent.h"
 
 namespace kiln {

@@ -28,7 +28,7 @@ std::vector<Config> ranked(const Gemm& gemm, const DeviceCaps& device) {
   if (!space) return {};
   std::vector<std::pair<double, std::size_t>> order;
   for (std::size_t i = 0; i < space->legal.size(); ++i)
-    if (std::holds_alternative<C>(space->legal[i]))
+    if (space->legal[i].is<C>())
       order.emplace_back(predict_ns(space->problem, device, space->legal[i]), i);
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/render/render.h"
 #include "runtime/compiler.h"
 #include "runtime/cpu/cpu.h"
@@ -77,7 +78,7 @@ class PlantedTest : public ::testing::Test {
     input_.options.budget = std::chrono::seconds(60);  // clock: no test here comes near it
     const SearchSpace space = space_for(Problem::of(input_.gemm).value(), input_.device).value();
     for (const Config& c : space.legal)
-      if (std::holds_alternative<HostPacked>(c)) configs_.push_back(c);
+      if (c.is<HostPacked>()) configs_.push_back(c);
   }
   ~PlantedTest() override { std::filesystem::remove_all(folder_); }
 

@@ -16,6 +16,7 @@
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
 #include "cache/store.h"
+#include "generator/families/cpu/packed/config.h"
 
 namespace kiln::test {
 

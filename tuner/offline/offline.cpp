@@ -9,6 +9,9 @@
 #include <thread>
 #include <tuple>
 
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/mx/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/render/emulated.h"
 #include "runtime/cpu/affinity.h"
 #include "runtime/timer.h"
@@ -25,19 +28,19 @@ constexpr int kAlike = 4;
 using Shape = std::tuple<std::size_t, int, int, int, int, int, int>;
 
 Shape shape_of(const Config& config) {
-  if (const auto* c = std::get_if<HipMfma>(&config))
-    return {config.index(),
+  if (const auto c = config.if_is<HipMfma>())
+    return {config.family(),
             c->tile_m,
             c->tile_n,
             c->depth,
             c->waves_m,
             c->waves_n,
             static_cast<int>(c->staging)};
-  if (const auto* c = std::get_if<HipMx>(&config))
-    return {config.index(), c->tile_m, c->tile_n, c->tile_k, c->waves_m, c->waves_n, c->rows};
-  if (const auto* c = std::get_if<HipSimt>(&config))
-    return {config.index(), c->tile_m, c->tile_n, c->tile_k, c->each_m, c->each_n, 0};
-  return {config.index(), 0, 0, 0, 0, 0, 0};
+  if (const auto c = config.if_is<HipMx>())
+    return {config.family(), c->tile_m, c->tile_n, c->tile_k, c->waves_m, c->waves_n, c->rows};
+  if (const auto c = config.if_is<HipSimt>())
+    return {config.family(), c->tile_m, c->tile_n, c->tile_k, c->each_m, c->each_n, 0};
+  return {config.family(), 0, 0, 0, 0, 0, 0};
 }
 
 /// The analytic model's best, not too many of a kind.

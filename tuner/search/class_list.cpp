@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "generator/families/cpu/amx/config.h"
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/packed/config.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/space/space.h"
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/space/family.h"
 
@@ -242,7 +243,7 @@ Result<HipForecast> forecast(const Problem& problem, const DeviceCaps& device, c
                              const hip::CodeObject& code,
                              const std::vector<hip::LoopCounts>& loops) {
   if (code.kernels.empty()) return fail(ErrorCode::unsupported, "no kernel in the binary");
-  if (const auto* mfma = std::get_if<HipMfma>(&config))
+  if (const auto mfma = config.if_is<HipMfma>())
     return of_mfma(problem, device, *mfma, code, loops);
   // Ordinary arithmetic: the config's own model, as long as the binary keeps its promises.
   HipForecast f;

@@ -5,12 +5,11 @@
 #include <cmath>
 #include <set>
 #include <tuple>
-#include <variant>
 
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMaxAxes = 24;  // of any family
+constexpr std::size_t kMaxAxes = Config::kMostKeys;
 // An effect seen on n candidates is trusted n / (n + this): one slow sample must not damn a value.
 constexpr double kShrinkage = 1.0;
 // A candidate that failed teaches as much as one twice as far above its prediction as the worst
@@ -19,14 +18,10 @@ const double kFailurePenalty = std::log(2.0);
 constexpr int kSweeps = 8;
 
 std::vector<int> point_of(const Config& config) {
-  std::vector<int> point{static_cast<int>(config.index())};
-  std::visit(
-      [&](const auto& c) {
-        static_assert(std::tuple_size_v<decltype(c.fields())> <= kMaxAxes);
-        std::apply([&](const auto&... field) { (point.push_back(int(c.*(field.member))), ...); },
-                   c.fields());
-      },
-      config);
+  std::vector<int> point{static_cast<int>(config.family())};
+  const std::size_t axes = keys_of_family(config.family()).size();
+  point.insert(point.end(), config.values().begin(),
+               config.values().begin() + static_cast<std::ptrdiff_t>(axes));
   return point;
 }
 
@@ -50,8 +45,8 @@ Proposer::Proposer(const SearchSpace& space, std::uint64_t seed)
     : space_(space),
       seen_(space.legal.size(), false),
       remaining_(space.legal.size()),
-      effects_(std::variant_size_v<Config> * kMaxAxes),
-      family_effect_(std::variant_size_v<Config>, 0.0),
+      effects_(kFamilyNames.size() * kMaxAxes),
+      family_effect_(kFamilyNames.size(), 0.0),
       state_(seed) {
   std::vector<std::map<int, int>> numbers(effects_.size());  // of the values, in order of sight
   std::map<std::vector<int>, std::size_t> codes;
@@ -186,7 +181,7 @@ void Proposer::take_ranked(const std::vector<double>& score, std::size_t count, 
 }
 
 void Proposer::take_first_of_families(std::size_t count, Picks& picks) {
-  std::array<std::optional<std::size_t>, std::variant_size_v<Config>> best;
+  std::array<std::optional<std::size_t>, kFamilyNames.size()> best;
   for (std::size_t i = 0; i < points_.size(); ++i) {
     auto& slot = best[std::size_t(points_[i][0])];
     if (is_new(i) && (!slot || log_predicted_[i] < log_predicted_[*slot])) slot = i;

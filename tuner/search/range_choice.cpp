@@ -319,7 +319,7 @@ std::vector<Config> RangeModel::fresh(std::int64_t size, std::uint64_t seed, int
   const auto tile_of = [&](const Config& config) {
     const Family& family = family_of(config, device_.vendor);
     const Tile tile = family.tile ? family.tile(space->problem, device_, config) : Tile{};
-    return std::vector<std::int64_t>{std::int64_t(config.index()), tile.m, tile.n};
+    return std::vector<std::int64_t>{std::int64_t(config.family()), tile.m, tile.n};
   };
   for (const RangeKernel& kernel : kernels)
     if (allows(kernel, size)) {

@@ -10,6 +10,8 @@
 #include "cache/records/measurements.h"
 #include "cache/records/ranges.h"
 #include "cache/records/winners.h"
+#include "generator/families/cpu/library/config.h"
+#include "generator/families/cpu/packed/config.h"
 #include "support/kiln_command.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -98,7 +100,9 @@ TEST(Overview, LandscapesHaveTheKeysThatVary) {
   EXPECT_THAT(overview->landscapes, IsEmpty()) << "one key alone is not a landscape";
   auto store = tuned(key_of(48, 256, 64));
   Measured other = timed(4, 130);
-  std::get<HostPacked>(other.config).kc = 128;
+  HostPacked deep = other.config.as<HostPacked>();
+  deep.kc = 128;
+  other.config = deep;
   ASSERT_TRUE(store->measurements().put(key_of(48, 256, 64), kNow, other));
   const auto two = overview_of(*store, {.least_candidates = 2});
   ASSERT_THAT(two->landscapes, SizeIs(1));

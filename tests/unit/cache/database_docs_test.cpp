@@ -11,6 +11,7 @@
 #include "cache/records/binaries.h"
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
+#include "generator/families/cpu/library/config.h"
 #include "support/fenced.h"
 #include "support/paths.h"
 #include "support/stored.h"

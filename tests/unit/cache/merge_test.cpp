@@ -26,6 +26,7 @@
 #include "cache/records/winners.h"
 #include "cache/rows/range_kernels.h"
 #include "cache/rows/rows.h"
+#include "generator/families/cpu/packed/config.h"
 #include "support/child.h"
 #include "support/database_dump.h"
 #include "support/seed.h"
@@ -72,7 +73,7 @@ std::filesystem::path file_of(const std::filesystem::path& file, const Measured&
                               const BestKey& key = kKey) {
   auto store = open_store(file);
   EXPECT_TRUE(store->measurements().put(key, kNow, winner));
-  EXPECT_TRUE(store->binaries().put(code_of(std::get<HostPacked>(winner.config).mr)));
+  EXPECT_TRUE(store->binaries().put(code_of(winner.config.as<HostPacked>().mr)));
   EXPECT_TRUE(store->winners().make_winner(key, kNow, winner.config));
   return file;
 }

@@ -12,6 +12,10 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "generator/families/cuda/gemv/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/problem.h"

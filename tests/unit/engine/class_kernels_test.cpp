@@ -26,12 +26,7 @@ namespace kiln::class_kernels_test {
 using test::why;
 
 Parallel way_of(const Config& config) {
-  return std::visit(
-      [](const auto& c) {
-        if constexpr (requires { c.parallel; }) return c.parallel;
-        return Parallel::none;
-      },
-      config);
+  return static_cast<Parallel>(value_of_key(config, "parallel").value_or(0));
 }
 
 struct Wanted {

@@ -21,6 +21,7 @@
 #include "cache/records/winners.h"
 #include "cache/store.h"
 #include "engine/engine_impl.h"
+#include "generator/families/cpu/packed/config.h"
 #include "runtime/cpu/compile_server.h"
 #include "support/child.h"
 #include "support/fake_bench.h"

@@ -13,6 +13,7 @@
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
+#include "generator/families/cpu/small/config.h"
 #include "support/eventually.h"
 #include "support/naive_gemm.h"
 #include "support/opened_engine.h"
@@ -128,9 +129,8 @@ TEST(Engine, SmallProductsAreCalledDirectly) {
     const DeviceCaps device = kiln->impl().key_of(gemm, 1).device;
     const auto space = space_for(Problem::of(gemm).value(), device);
     ASSERT_TRUE(space) << space.error().message;
-    const auto small = std::ranges::find_if(space->legal, [](const Config& config) {
-      return std::holds_alternative<HostSmall>(config);
-    });
+    const auto small = std::ranges::find_if(
+        space->legal, [](const Config& config) { return config.is<HostSmall>(); });
     ASSERT_NE(small, space->legal.end()) << line;
     make_winner(kiln, gemm, *small);
     const auto plan = kiln->plan(gemm, 1);

@@ -12,6 +12,7 @@
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
+#include "generator/families/cpu/packed/config.h"
 #include "generator/problem/spelling.h"
 #include "generator/space/family.h"
 #include "generator/space/summation.h"
@@ -285,7 +286,7 @@ TEST(InvariantEngine, TakesNoStoredKernelOfAnotherOrder) {
   made_by.compiler = (*impl.admission.compiler())->version();
   auto record = impl.store->winners().best(key, made_by);
   ASSERT_TRUE(record);
-  auto config = std::get<HostPacked>(record->measured.config);
+  auto config = record->measured.config.as<HostPacked>();
   ASSERT_EQ(config.kc, 256);
   config.kc = 128;
   record->measured.config = config;

@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/hip/mfma/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/groups.h"

@@ -6,6 +6,7 @@
 #include "cache/records/maintenance.h"
 #include "cache/records/proofs.h"
 #include "engine/engine_impl.h"
+#include "generator/families/cpu/packed/config.h"
 #include "generator/render/render.h"
 #include "support/few.h"
 #include "support/opened_engine.h"

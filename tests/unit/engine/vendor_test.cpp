@@ -6,6 +6,11 @@
 #include <chrono>
 #include <vector>
 
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/library/config.h"
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cuda/library/config.h"
+#include "generator/families/cuda/simt/config.h"
 #include "kiln/engine.hpp"
 #include "support/few.h"
 #include "support/stored.h"

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/hip.h"
 
 namespace kiln::code_key_test {

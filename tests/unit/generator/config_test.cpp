@@ -1,7 +1,7 @@
 // Configs with absurd values, as a database or a command line may hold them. Every family's rules
 // and model answer without overflow (run under UBSan too), and what the rules allow has a finite
 // cost. And what a text must say.
-#include "generator/space/config.h"
+#include "generator/families/cpu/amx/config.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,25 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/amx_weights/config.h"
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/library/config.h"
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/small/config.h"
+#include "generator/families/cpu/weights/config.h"
+#include "generator/families/cuda/gemv/config.h"
+#include "generator/families/cuda/gemv_n/config.h"
+#include "generator/families/cuda/gemv_weights/config.h"
+#include "generator/families/cuda/library/config.h"
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/weights/config.h"
+#include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/mx/config.h"
+#include "generator/families/hip/simt/config.h"
+#include "generator/space/config.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 
@@ -85,10 +104,14 @@ void every_pair() {
 /// Calls `visit` with a config of each family.
 template <typename F>
 void every_family(F visit) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (visit(std::variant_alternative_t<I, Config>{}), ...);
-  }
-  (std::make_index_sequence<std::variant_size_v<Config>>());
+  const auto each = [&]<FamilyConfig... C>() {
+    static_assert(sizeof...(C) == kFamilyNames.size());
+    (visit(C{}), ...);
+  };
+  each.template
+  operator()<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
+             CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights,
+             HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights, CudaGemvN>();
 }
 
 TEST(Config, AbsurdValuesAreRefusedOrCosted) {

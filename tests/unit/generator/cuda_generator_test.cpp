@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/simt/sizes.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"
@@ -35,7 +37,7 @@ template <typename C>
 std::vector<Config> some(const SearchSpace& space, std::size_t step) {
   std::vector<Config> all, out;
   for (const auto& c : space.legal)
-    if (std::holds_alternative<C>(c)) all.push_back(c);
+    if (c.is<C>()) all.push_back(c);
   for (std::size_t i = 0; i < all.size(); i += step) out.push_back(all[i]);
   return out;
 }
@@ -97,7 +99,7 @@ TEST_P(Spaces, CopiesFillAStage) {
   const auto space = space_for(Problem::of(gemm).value(), h200());
   ASSERT_TRUE(space);
   for (const auto& config : some<CudaWgmma>(*space, 11)) {
-    const auto& c = std::get<CudaWgmma>(config);
+    const auto& c = config.as<CudaWgmma>();
     const auto w = cuda::wgmma_sizes(space->problem, h200(), c);
     const GpuLaunch launch =
         family_of(config, Vendor::nvidia).launch(space->problem, h200(), config);
@@ -138,7 +140,7 @@ TEST(CudaSimtSpace, LaunchesFitTheDevice) {
     ASSERT_FALSE(configs.empty()) << line;
     bool cut = false;
     for (const auto& config : configs) {
-      const auto& c = std::get<CudaSimt>(config);
+      const auto& c = config.as<CudaSimt>();
       const GpuLaunch launch =
           family_of(config, Vendor::nvidia).launch(space->problem, h200(), config);
       ASSERT_EQ(launch.steps.size(), 1u);
@@ -207,8 +209,8 @@ TEST(CudaSimtSpace, RegistersOfWarpsThatCopyAddUp) {
             .value();
     int fed = 0;
     for (const Config& config : space.legal) {
-      const auto* c = std::get_if<CudaSimt>(&config);
-      if (c == nullptr || c->copy != SimtCopy::warps) continue;
+      const auto c = config.if_is<CudaSimt>();
+      if (!c || c->copy != SimtCopy::warps) continue;
       ++fed;
       const auto w = cuda::simt_sizes(space.problem, device, *c);
       const int given = (w.consumer_registers + cuda::kSimtProducerRegisters) / 2;
@@ -256,7 +258,7 @@ std::vector<CudaWgmma> first_guesses(const char* line) {
   const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), h200());
   std::vector<CudaWgmma> guesses;
   for (const Config& config : Proposer(*space, 1).next(16, 0))
-    if (const auto* c = std::get_if<CudaWgmma>(&config)) guesses.push_back(*c);
+    if (const auto c = config.if_is<CudaWgmma>()) guesses.push_back(*c);
   return guesses;
 }
 
@@ -351,7 +353,7 @@ WaysOut ways_out(const char* line) {
   WaysOut ways;
   const auto space = space_for(Problem::of(parse_gemm(line).value()).value(), h200()).value();
   for (const Config& config : space.legal)
-    if (const auto* c = std::get_if<CudaWgmma>(&config)) {
+    if (const auto c = config.if_is<CudaWgmma>()) {
       const bool summed = c->sharing == Sharing::summed;
       ways.summed = ways.summed || summed;
       ways.paired = ways.paired || c->paired;

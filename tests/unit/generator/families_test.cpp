@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/amx/config.h"
 #include "generator/space/family.h"
 #include "generator/space/platform.h"
 #include "support/compiled.h"

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "generator/families/hip/common/lds.h"
+#include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mfma/sizes.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/render/embedded.h"
 #include "generator/space/family.h"
@@ -80,7 +82,7 @@ TEST(HipMfma, TheBestConfigsReadWithoutConflicts) {
       const auto configs = ranked<HipMfma>(gemm, device);
       ASSERT_GT(configs.size(), 100u) << name << " " << line;
       for (std::size_t i = 0; i < 20; ++i) {
-        const auto& c = std::get<HipMfma>(configs[i]);
+        const auto& c = configs[i].as<HipMfma>();
         const auto plan = hip::mfma_sizes(Problem::of(gemm).value(), device, c);
         const auto turns = hip::stage_turns(plan, device, c);
         EXPECT_EQ(turns.reads.lost(), 0) << name << " " << text(configs[i]);
@@ -99,7 +101,7 @@ TEST(HipMfma, TheModelsFavouriteIsBoundByProducts) {
     const Gemm gemm = problem(line);
     const auto configs = ranked<HipMfma>(gemm, device);
     ASSERT_FALSE(configs.empty());
-    const auto& c = std::get<HipMfma>(configs[0]);
+    const auto& c = configs[0].as<HipMfma>();
     const auto plan = hip::mfma_sizes(Problem::of(gemm).value(), device, c);
     const auto turns = hip::stage_turns(plan, device, c);
     EXPECT_LT(turns.reads.taken + turns.writes.taken, hip::multiply_cycles(plan))
@@ -163,7 +165,7 @@ TEST(HipMfma, EveryMatrixTypeHasItsShapes) {
     Shapes found;
     for (const Config& c : ranked<HipMfma>(problem(std::string(e.types) + " N T 256 256 512"),
                                            hip_caps_named(e.arch).value()))
-      found.insert({std::get<HipMfma>(c).rows, std::get<HipMfma>(c).k});
+      found.insert({c.as<HipMfma>().rows, c.as<HipMfma>().k});
     EXPECT_EQ(found, e.shapes) << e.arch << " " << e.types;
   }
 }
@@ -176,7 +178,7 @@ TEST(HipMfma, TurningReadsMeetNoConflicts) {
     const Gemm gemm = problem(std::string(types) + " T N 512 512 1024 align=16");
     int turned = 0;
     for (const Config& config : ranked<HipMfma>(gemm, device)) {
-      const auto& c = std::get<HipMfma>(config);
+      const auto& c = config.as<HipMfma>();
       if (!c.turn || c.tile_m < 32 || c.tile_n < 32) continue;
       const auto turns =
           hip::stage_turns(hip::mfma_sizes(Problem::of(gemm).value(), device, c), device, c);
@@ -201,7 +203,7 @@ TEST(HipFamilies, LaunchesCoverTheProblem) {
   const DeviceCaps device = hip_caps_named("gfx942").value();
   const Gemm gemm = problem("bf16 N T 1000 500 4096 batch=3");
   for (const Config& config : ranked<HipMfma>(gemm, device)) {
-    const auto& c = std::get<HipMfma>(config);
+    const auto& c = config.as<HipMfma>();
     const auto canonical = Problem::of(gemm).value();
     const GpuLaunch launch = family_of(config, device.vendor).launch(canonical, device, config);
     ASSERT_EQ(launch.steps.size(), 1u);
@@ -232,7 +234,7 @@ TEST(HipFamilies, ListsBeginWithTheirEntries) {
       EXPECT_EQ(launch.steps[std::size_t(i)].entry, "kiln_take_list");
       EXPECT_EQ(launch.steps[std::size_t(i)].first_entry, 32 * i);
     }
-    const std::int64_t tile = std::holds_alternative<HipMfma>(config) ? 256 : 64;
+    const std::int64_t tile = config.is<HipMfma>() ? 256 : 64;
     EXPECT_EQ(launch.steps[3].grid.count(), 70 * ceil_div(500, tile) * ceil_div(300, tile));
     EXPECT_EQ(launch.workspace_bytes, 70 * (104 + 4));
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/packed/config.h"
 #include "generator/problem/device_class.h"
 #include "generator/space/space.h"
 #include "runtime/cpu/cpu.h"

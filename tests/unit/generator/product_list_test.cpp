@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/space/family.h"
@@ -165,7 +167,7 @@ TEST(ProductList, ScalesHaveFourByteAddresses) {
   const DeviceCaps device = caps_named("sm_90a").value();
   int found = 0;
   for (const Config& config : space_for(Problem::of(g).value(), device).value().legal)
-    if (const auto* c = std::get_if<CudaWgmma>(&config)) {
+    if (const auto c = config.if_is<CudaWgmma>()) {
       ++found;
       EXPECT_FALSE(c->tma_scales);
     }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "generator/families/cuda/common/check.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/problem/operands.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <set>
 
+#include "generator/families/cpu/amx/config.h"
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/small/config.h"
 #include "generator/space/code_class.h"
 #include "generator/space/family.h"
 #include "tuner/verify/envelope.h"
@@ -46,7 +49,7 @@ TEST(CpuEnvelope, ACodeServesEverySizeButThatOfSmall) {
          {"fp32 N N 100 200 300", "bf16 N T 100 200 300", "int8 N T 48 48 48"}) {
       const Gemm gemm = parse_gemm(shape).value();
       for (const Config& config : some_of(gemm, device, 211)) {
-        if (std::holds_alternative<HostSmall>(config)) {
+        if (config.is<HostSmall>()) {
           EXPECT_FALSE(has_envelope(gemm, device, config));
           EXPECT_TRUE(envelope(gemm, device, config, kMostWork).empty());
           continue;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "generator/families/hip/simt/config.h"
 #include "generator/render/emulated.h"
 #include "generator/space/family.h"
 #include "support/hip.h"

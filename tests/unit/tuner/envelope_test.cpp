@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "generator/families/cuda/gemv/config.h"
 #include "generator/space/code_class.h"
 #include "generator/space/family.h"
 
@@ -57,11 +58,11 @@ TEST(Envelope, OfSmallWorkIsSmall) {
 TEST(Envelope, KeepsASizeThatIsAConstantOfTheCode) {
   const Gemm thin = parse_gemm("bf16 N T 3 4096 4096 align=16").value();
   for (const Config& config : one_of_each(thin, kH200)) {
-    if (!std::holds_alternative<CudaGemv>(config)) continue;
+    if (!config.is<CudaGemv>()) continue;
     const auto problems = envelope(thin, kH200, config, 0x1p34);
     EXPECT_FALSE(problems.empty()) << text(config);
     for (const Gemm& one : problems)
-      EXPECT_EQ(std::get<CudaGemv>(config).swap ? one.n : one.m, 3) << text(one);
+      EXPECT_EQ(config.as<CudaGemv>().swap ? one.n : one.m, 3) << text(one);
   }
 }
 

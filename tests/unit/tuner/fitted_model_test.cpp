@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "generator/families/cuda/wgmma/config.h"
+
 namespace kiln::fitted_model_test {
 
 using testing::HasSubstr;
@@ -31,7 +33,7 @@ Measured measured(const std::vector<double>& factors, const std::vector<Gemm>& s
   Measured all;
   const auto space = space_for(Problem::of(shapes.front()).value(), kH200).value();
   for (const Config& config : space.legal)
-    if (std::holds_alternative<CudaWgmma>(config) && all.configs.size() < factors.size())
+    if (config.is<CudaWgmma>() && all.configs.size() < factors.size())
       all.configs.push_back(config);
   for (const Gemm& gemm : shapes)
     for (std::size_t i = 0; i < all.configs.size(); ++i)

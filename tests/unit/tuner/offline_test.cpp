@@ -10,6 +10,8 @@
 #include "cache/records/maintenance.h"
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/render/render.h"
 #include "support/fake_bench.h"
 #include "support/hip.h"

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "cache/keys.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/space/launch_text.h"
 #include "support/emulated.h"
 #include "tuner/worker/protocol.h"
@@ -34,7 +36,7 @@ Family acme_family() {
   row.vendor = kAcme;
   row.broken_rule = [](const Problem& p, const DeviceCaps& d,
                        const Config& config) -> std::string_view {
-    if (std::get<CudaSimt>(config).block_m > 64) return "block_m is at most 64";
+    if (config.as<CudaSimt>().block_m > 64) return "block_m is at most 64";
     return find_family(config, Vendor::nvidia)->broken_rule(p, d, config);
   };
   return row;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/small/config.h"
+#include "generator/families/hip/mfma/config.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"
 
@@ -16,8 +19,8 @@ TEST(Ragged, SizesAtRunTimeHaveAnUnevenNeighbourOfLessWork) {
   const auto space = space_for(Problem::of(gemm).value(), kDevice);
   ASSERT_TRUE(space);
   for (std::size_t i = 0; i < space->legal.size(); i += 97) {
-    const auto* packed = std::get_if<HostPacked>(&space->legal[i]);
-    if (packed == nullptr) continue;
+    const auto packed = space->legal[i].if_is<HostPacked>();
+    if (!packed) continue;
     const auto neighbour = ragged_problem_for(gemm, kDevice, *packed);
     ASSERT_TRUE(neighbour) << text(*packed);
     EXPECT_EQ(neighbour->m % 2, 1);
@@ -34,7 +37,7 @@ TEST(Ragged, SizesInTheCodeHaveNone) {
   const auto space = space_for(Problem::of(gemm).value(), kDevice);
   ASSERT_TRUE(space);
   for (const Config& config : space->legal)
-    if (std::holds_alternative<HostSmall>(config)) {
+    if (config.is<HostSmall>()) {
       EXPECT_FALSE(ragged_problem_for(gemm, kDevice, config));
       return;
     }

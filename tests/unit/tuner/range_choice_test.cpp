@@ -10,6 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cuda/gemv/config.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 
@@ -33,9 +35,8 @@ RangeModel model_of(std::size_t count) {
   const Problem problem = Problem::of(range().gemm).value();
   for (const Config& config : space->legal) {
     if (model.kernels.size() == count) break;
-    const auto* packed = std::get_if<HostPacked>(&config);
-    if (packed == nullptr || !packed->pack_b || !broken_rule(problem, device(), config).empty())
-      continue;
+    const auto packed = config.if_is<HostPacked>();
+    if (!packed || !packed->pack_b || !broken_rule(problem, device(), config).empty()) continue;
     model.kernels.push_back({config, code_class(problem, device(), config)});
   }
   return model;

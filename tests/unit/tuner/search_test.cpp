@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/space/code_class.h"
 #include "tuner/search/proposer.h"
 
@@ -34,20 +35,14 @@ using Cost = std::function<double(const Config&)>;
 Cost surface(const SearchSpace& space, double wrong, std::uint64_t seed) {
   return [&space, wrong, seed](const Config& config) {
     double ns = std::max(1.0, predict_ns(space.problem, space.device, config));
-    std::uint64_t hash = config.index();
-    ns *= std::pow(wrong, chance(seed, 99, config.index()));
-    std::visit(
-        [&](const auto& c) {
-          std::apply(
-              [&](const auto&... field) {
-                std::uint64_t axis = 100 * config.index();
-                ((ns *= std::pow(wrong, chance(seed, ++axis, std::uint64_t(c.*(field.member)))),
-                  hash = mix(hash + std::uint64_t(c.*(field.member)) + axis)),
-                 ...);
-              },
-              c.fields());
-        },
-        config);
+    std::uint64_t hash = config.family();
+    ns *= std::pow(wrong, chance(seed, 99, config.family()));
+    std::uint64_t axis = 100 * config.family();
+    for (std::size_t i = 0; i < keys_of_family(config.family()).size(); ++i) {
+      const auto value = static_cast<std::uint64_t>(config.values()[i]);
+      ns *= std::pow(wrong, chance(seed, ++axis, value));
+      hash = mix(hash + value + axis);
+    }
     return ns * (1 + 0.02 * chance(seed, hash));
   };
 }
@@ -170,7 +165,7 @@ TEST_F(SearchTest, TheFirstGroupHasBothValuesOfFlags) {
   space_ = space_for(Problem::of(Gemm::row_major(843, 369, 8)).value(), input_.device).value();
   std::set<bool> streams, rows;
   for (const Config& config : Proposer(space_, 1).next(8, 0))
-    if (const auto* packed = std::get_if<HostPacked>(&config)) {
+    if (const auto packed = config.if_is<HostPacked>()) {
       streams.insert(packed->stream_d);
       rows.insert(packed->rows_d);
     }
@@ -191,8 +186,8 @@ TEST_F(SearchTest, TriesEveryFamilyAndExploresBeyondTheModel) {
                                        [&](const Config& c) { return head.count(c) == 0; });
   EXPECT_GE(off_model, 64 / 8);
   std::set<std::size_t> families, legal_families;
-  for (const Config& c : bench.screened) families.insert(c.index());
-  for (const Config& c : space_.legal) legal_families.insert(c.index());
+  for (const Config& c : bench.screened) families.insert(c.family());
+  for (const Config& c : space_.legal) legal_families.insert(c.family());
   EXPECT_EQ(families, legal_families);
 }
 
@@ -225,7 +220,7 @@ TEST_F(SearchTest, FailuresTeachButDoNotStopIt) {
   const Cost cost = surface(space_, 1.5, 2);
   FakeBench bench(cost, 120);
   bench.fault = [](const Config& c, Round) -> std::optional<Failure> {
-    const auto* packed = std::get_if<HostPacked>(&c);
+    const auto packed = c.if_is<HostPacked>();
     if (packed && packed->inner == Inner::columns) return Failure{Failure::Kind::crashed, "SIGILL"};
     return std::nullopt;
   };

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "generator/families/cpu/amx/config.h"
 #include "generator/families/cpu/common/host.h"
 #include "generator/families/cpu/common/packed_layout.h"
 #include "generator/problem/gate.h"

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "generator/families/cpu/amx_weights/config.h"
 #include "generator/families/cpu/common/host.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/dot/config.h"
 #include "generator/problem/gate.h"
 #include "generator/space/typed_family.h"
 

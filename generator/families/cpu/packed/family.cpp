@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "generator/families/cpu/common/packed_layout.h"
+#include "generator/families/cpu/packed/config.h"
 #include "generator/families/cpu/packed/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

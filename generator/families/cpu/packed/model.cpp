@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/families/cpu/packed/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "generator/families/cpu/packed/config.h"
+
 namespace kiln::host {
 
 const DotInstruction* row_of(const Problem& p, const DeviceCaps& d, const HostPacked& c) {

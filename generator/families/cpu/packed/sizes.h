@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/packed/config.h"
 
 namespace kiln::host {
 

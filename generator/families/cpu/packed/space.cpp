@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/families/cpu/packed/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

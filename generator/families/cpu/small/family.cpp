@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/small/config.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::small {

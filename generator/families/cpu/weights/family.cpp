@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generator/families/cpu/common/host.h"
+#include "generator/families/cpu/weights/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"

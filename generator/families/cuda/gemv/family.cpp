@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "generator/families/cuda/gemv/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/space/typed_family.h"
 

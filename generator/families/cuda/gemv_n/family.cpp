@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "generator/families/cuda/gemv_n/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/space/typed_family.h"

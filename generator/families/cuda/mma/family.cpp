@@ -6,6 +6,7 @@
 
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/row_adder.h"
+#include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"

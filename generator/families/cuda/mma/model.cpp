@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/groups.h"
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/gate.h"
 

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/mma/config.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"

@@ -7,6 +7,7 @@
 
 #include "generator/families/cuda/common/banks.h"
 #include "generator/families/cuda/common/cuda.h"
+#include "generator/families/cuda/mma/config.h"
 
 namespace kiln::cuda {
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/problem/extent.h"
 

@@ -8,6 +8,7 @@
 
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/row_adder.h"
+#include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/simt/sizes.h"
 #include "generator/problem/groups.h"
 

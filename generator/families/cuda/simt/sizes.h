@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "generator/families/cuda/common/cuda.h"
+#include "generator/families/cuda/simt/config.h"
 
 namespace kiln::cuda {
 

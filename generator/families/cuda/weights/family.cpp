@@ -7,6 +7,7 @@
 
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/row_adder.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"

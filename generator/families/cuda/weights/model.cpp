@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "generator/families/cuda/common/weights.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/groups.h"
 

@@ -2,6 +2,7 @@
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/weights.h"
 #include "generator/families/cuda/mma/sizes.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/problem/groups.h"
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"

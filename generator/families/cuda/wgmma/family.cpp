@@ -9,6 +9,7 @@
 
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/row_adder.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

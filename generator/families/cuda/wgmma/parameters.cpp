@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generator/families/cuda/common/groups.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "generator/families/cuda/common/cuda.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/extent.h"
 
 namespace kiln::cuda {

@@ -7,6 +7,7 @@
 
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/row_adder.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

@@ -1,4 +1,5 @@
 // How a config of cuda_wgmma_weights is launched: cuda_wgmma's steps, over maps of codes and of A.
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "generator/families/cuda/common/weights.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"

@@ -1,6 +1,7 @@
 // What a config of cuda_wgmma_weights becomes in its source: cuda_wgmma's constants, macros and
 // choices, and what codes and scales add.
 #include "generator/families/cuda/common/weights.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 
 namespace kiln::cuda {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/families/cuda/wgmma_weights/config.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"

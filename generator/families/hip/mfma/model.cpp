@@ -1,6 +1,7 @@
 // What a hip_mfma kernel costs, in nanoseconds, before anyone has run it: ranks candidates.
 #include <algorithm>
 
+#include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/groups.h"
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "generator/families/hip/mfma/config.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
 

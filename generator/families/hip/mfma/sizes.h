@@ -6,6 +6,7 @@
 
 #include "generator/families/hip/common/hip.h"
 #include "generator/families/hip/common/lds.h"
+#include "generator/families/hip/mfma/config.h"
 
 namespace kiln::hip {
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "generator/families/hip/mfma/sizes.h"
+#include "generator/families/hip/mx/config.h"
 #include "generator/problem/extent.h"
 #include "generator/space/typed_family.h"
 

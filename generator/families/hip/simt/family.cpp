@@ -3,6 +3,7 @@
 #include <array>
 
 #include "generator/families/hip/common/hip.h"
+#include "generator/families/hip/simt/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/space/typed_family.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/amx/config.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/render/code_key.h"
 #include "generator/render/render.h"
@@ -35,7 +36,7 @@ std::vector<HostAmx> configs(const Gemm& gemm, const DeviceCaps& device, test::R
   const auto space = test::space_of(gemm, device);
   if (!space) return {};
   for (const Config& config : space->legal)
-    if (const auto* amx = std::get_if<HostAmx>(&config)) all.push_back(*amx);
+    if (const auto amx = config.if_is<HostAmx>()) all.push_back(*amx);
   while (!all.empty() && drawn.size() < count) drawn.push_back(all[random.below(all.size())]);
   return drawn;
 }

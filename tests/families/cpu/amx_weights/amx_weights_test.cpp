@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "generator/families/cpu/amx_weights/config.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/space/space.h"
 #include "runtime/cpu/cpu.h"
@@ -105,7 +106,7 @@ TEST(HostAmxWeights, EveryFormatIsRightWithDrawnConfigs) {
         ASSERT_TRUE(space) << text(gemm);
         std::vector<HostAmxWeights> all;
         for (const Config& config : space->legal)
-          if (const auto* found = std::get_if<HostAmxWeights>(&config)) all.push_back(*found);
+          if (const auto found = config.if_is<HostAmxWeights>()) all.push_back(*found);
         ASSERT_FALSE(all.empty()) << text(gemm);
         const HostAmxWeights config = all[random.below(all.size())];
         const std::string what = text(gemm) + ", " + text(Config(config));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "generator/families/cpu/dot/config.h"
 #include "generator/space/space.h"
 #include "generator/space/summation.h"
 #include "support/attempt.h"
@@ -16,8 +17,8 @@ bool offered(const char* shape) {
   const auto space =
       space_for(Problem::of(parse_gemm(shape).value()).value(), cpu_caps_named("avx512").value());
   return space && std::ranges::any_of(space->legal, [](const Config& config) {
-           const auto* dot = std::get_if<HostDot>(&config);
-           return dot != nullptr && dot->ahead;
+           const auto dot = config.if_is<HostDot>();
+           return dot && dot->ahead;
          });
 }
 

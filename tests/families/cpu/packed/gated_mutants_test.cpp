@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/packed/config.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
 #include "tuner/verify/verify.h"

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/packed/config.h"
 #include "generator/problem/gate.h"
 #include "generator/space/space.h"
 #include "support/attempt.h"
@@ -41,7 +43,7 @@ std::vector<Config> configs_of(const Gemm& gemm, const DeviceCaps& device, int w
   if (which == 0) return configs;
   configs.clear();
   for (const Config& config : space.legal)
-    if (std::holds_alternative<HostDot>(config) == (which == 2)) configs.push_back(config);
+    if (config.is<HostDot>() == (which == 2)) configs.push_back(config);
   return configs;
 }
 
@@ -87,9 +89,8 @@ TEST(GatedProductsRules, LeaveAConfigToEveryProblem) {
     EXPECT_EQ(broken_rule(problem, device, fallback_config(problem, device)), "") << text(gemm);
     const auto space = test::space_of(gemm, device);
     ASSERT_TRUE(space) << text(gemm);
-    EXPECT_TRUE(std::ranges::any_of(
-        space->legal,
-        [](const Config& config) { return std::holds_alternative<HostPacked>(config); }))
+    EXPECT_TRUE(std::ranges::any_of(space->legal,
+                                    [](const Config& config) { return config.is<HostPacked>(); }))
         << device.arch << " " << text(gemm);
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/packed/config.h"
 #include "generator/space/code_class.h"
 #include "generator/space/space.h"
 #include "generator/space/summation.h"
@@ -28,7 +29,7 @@ std::vector<Config> swapped_configs(const Gemm& gemm, const DeviceCaps& device) 
   const auto space = test::space_of(gemm, device);
   if (!space) return out;
   for (const Config& config : space->legal)
-    if (const auto* packed = std::get_if<HostPacked>(&config); packed != nullptr && packed->swap)
+    if (const auto packed = config.if_is<HostPacked>(); packed && packed->swap)
       out.push_back(config);
   return out;
 }

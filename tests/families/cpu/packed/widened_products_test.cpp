@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/small/config.h"
 #include "generator/space/space.h"
 #include "generator/space/summation.h"
 #include "support/attempt.h"
@@ -24,8 +26,7 @@ template <typename C, typename Wanted>
 bool offered(const Gemm& gemm, const char* cpu, Wanted&& wanted) {
   const auto space = test::space_of(gemm, cpu_caps_named(cpu).value());
   return space && std::ranges::any_of(space->legal, [&](const Config& config) {
-           const C* one = std::get_if<C>(&config);
-           return one != nullptr && wanted(*one);
+           return config.is<C>() && wanted(config.as<C>());
          });
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "generator/families/cpu/small/config.h"
 #include "generator/space/space.h"
 #include "support/attempt.h"
 #include "support/compiled.h"

@@ -7,6 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include "generator/families/cpu/dot/config.h"
+#include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/weights/config.h"
 #include "generator/problem/operand.h"
 #include "generator/space/space.h"
 #include "generator/space/summation.h"
@@ -117,9 +120,13 @@ void expect_right(const char* cpu, const Drawn& drawn, test::Attempt& attempt) {
                   : device->cpu.avx2_fma ? Isa::avx2
                                          : Isa::portable;
   Config config = drawn.config;
-  if (auto* const few = std::get_if<HostWeights>(&config))
+  if (auto few = config.if_is<HostWeights>()) {
     few->isa = isa, few->parallel = Parallel::n;
-  if (auto* const packed = std::get_if<HostPacked>(&config)) packed->isa = isa;
+    config = *few;
+  } else if (auto packed = config.if_is<HostPacked>()) {
+    packed->isa = isa;
+    config = *packed;
+  }
   const std::string what = fmt::format("{} | {} | {}", cpu, drawn.shape, text(config));
   attempt.at(what);
   ASSERT_EQ(broken_rule(Problem::of(gemm).value(), *device, config), "") << what;

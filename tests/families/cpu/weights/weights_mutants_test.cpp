@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cpu/weights/config.h"
 #include "generator/render/render.h"
 #include "generator/space/space.h"
 #include "support/attempt.h"

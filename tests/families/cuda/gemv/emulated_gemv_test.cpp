@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/gemv/config.h"
 #include "kiln/numeric.hpp"
 #include "runtime/buffers.h"
 #include "support/mutants.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/gemv_n/config.h"
 #include "support/mutants.h"
 
 namespace kiln::emulated_gemv_n_test {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/gemv_weights/config.h"
 #include "support/mutants.h"
 
 namespace kiln::cuda_gemv_weights_mutants_test {

@@ -4,6 +4,9 @@
 
 #include <vector>
 
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::added_rows_mutants_test {

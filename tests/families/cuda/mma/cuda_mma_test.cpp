@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/render/render.h"
 #include "generator/space/family.h"
@@ -157,8 +158,8 @@ TEST(CudaMmaSpace, LaunchesFitTheDevice) {
     ASSERT_TRUE(space) << space.error().message;
     int seen = 0;
     for (const Config& config : space->legal) {
-      if (!std::holds_alternative<CudaMma>(config) || seen++ % 5 != 0) continue;
-      const auto& c = std::get<CudaMma>(config);
+      if (!config.is<CudaMma>() || seen++ % 5 != 0) continue;
+      const auto& c = config.as<CudaMma>();
       const auto w = cuda::mma_sizes(space->problem, caps, c);
       const GpuLaunch launch =
           family_of(config, Vendor::nvidia).launch(space->problem, caps, config);

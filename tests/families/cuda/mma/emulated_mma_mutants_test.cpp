@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/mma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::emulated_mma_mutants_test {

@@ -4,6 +4,9 @@
 
 #include <vector>
 
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "support/mutants.h"
 
 namespace kiln::group_args_mutants_test {
@@ -35,10 +38,10 @@ const Base kHip{"groups_hip", "gfx942",
 
 const Base kMmaOfK{"groups_mma_of_k", "sm_80",
                    "bf16 N T 100 100 300 groups=5 grouped=k epilogue=bias_row+residual align=8",
-                   std::get<CudaMma>(kMma.config)};
+                   kMma.config.as<CudaMma>()};
 const Base kSimtOfK{"groups_simt_of_k", "sm_80",
                     "fp32 N N 90 70 140 groups=6 grouped=k epilogue=bias_col",
-                    std::get<CudaSimt>(kSimt.config)};
+                    kSimt.config.as<CudaSimt>()};
 
 const std::vector<Mutant> kMutants{
     {&kMma, "works on all rows", "own.m = rows;", ""},

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
 #include "support/mutants.h"
 
 namespace kiln::list_mutants_test {

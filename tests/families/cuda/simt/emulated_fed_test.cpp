@@ -2,6 +2,7 @@
 // ring between those that copy and those that multiply.
 #include <gtest/gtest.h>
 
+#include "generator/families/cuda/simt/config.h"
 #include "support/mutants.h"
 #include "support/prove.h"
 
@@ -17,7 +18,7 @@ TEST(EmulatedFed, SampledConfigsAreRight) {
   const auto rows = test::rows_of(target);
   ASSERT_FALSE(rows.empty());
   test::prove(target, test::any_of(rows), [](const Gemm&, const Config& config) {
-    return std::get<CudaSimt>(config).copy == SimtCopy::warps;
+    return config.as<CudaSimt>().copy == SimtCopy::warps;
   });
 }
 

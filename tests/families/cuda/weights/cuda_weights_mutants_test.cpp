@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/weights/config.h"
 #include "support/mutants.h"
 
 namespace kiln::cuda_weights_mutants_test {

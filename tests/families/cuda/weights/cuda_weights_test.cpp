@@ -6,6 +6,7 @@
 #include <string>
 
 #include "generator/families/cuda/common/banks.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/weights/sizes.h"
 #include "generator/space/family.h"
 #include "generator/space/summation.h"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/gemv_weights/config.h"
+#include "generator/families/cuda/weights/config.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/operand.h"
 #include "support/prove.h"

@@ -2,6 +2,7 @@
 // for, planted one at a time, must be caught.
 #include <gtest/gtest.h>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::emulated_clip_mutants_test {

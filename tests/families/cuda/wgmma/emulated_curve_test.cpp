@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/space/space.h"
 #include "support/mutants.h"
@@ -37,7 +38,7 @@ TEST(EmulatedCurve, SampledConfigsAreRight) {
     std::vector<Config> mine;
     const bool clusters = below(2) != 0;
     for (const Config& config : space->legal)
-      if (const auto* c = std::get_if<CudaWgmma>(&config);
+      if (const auto c = config.if_is<CudaWgmma>();
           c && c->along == Along::hilbert && (c->cluster_left * c->cluster_right > 1) == clusters)
         mine.push_back(config);
     ASSERT_FALSE(mine.empty()) << line;

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/mutants.h"
@@ -22,7 +23,7 @@ std::vector<CudaWgmma> configs_of(const Gemm& gemm, const DeviceCaps& device) {
   std::vector<CudaWgmma> mine;
   if (const auto space = test::space_of(gemm, device))
     for (const Config& config : space->legal)
-      if (const auto* c = std::get_if<CudaWgmma>(&config); c && c->halves) mine.push_back(*c);
+      if (const auto c = config.if_is<CudaWgmma>(); c && c->halves) mine.push_back(*c);
   return mine;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "kiln/numeric.hpp"
 #include "support/emulated.h"
 

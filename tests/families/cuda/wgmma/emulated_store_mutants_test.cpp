@@ -2,6 +2,7 @@
 // another launch adds, planted one at a time: each must be caught.
 #include <gtest/gtest.h>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::emulated_store_mutants_test {

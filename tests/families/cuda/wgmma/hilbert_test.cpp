@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
@@ -82,7 +83,7 @@ std::vector<CudaWgmma> curves_of(const char* shape) {
   const auto space =
       space_for(Problem::of(parse_gemm(shape).value()).value(), caps_named("sm_90a").value());
   for (const Config& config : space.value().legal)
-    if (const auto* c = std::get_if<CudaWgmma>(&config); c && c->along == Along::hilbert)
+    if (const auto c = config.if_is<CudaWgmma>(); c && c->along == Along::hilbert)
       found.push_back(*c);
   return found;
 }

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::wgmma_lists_mutants_test {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/wgmma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::wgmma_tma_scales_mutants_test {

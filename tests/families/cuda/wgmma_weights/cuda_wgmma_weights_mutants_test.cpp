@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "support/mutants.h"
 
 namespace kiln::cuda_wgmma_weights_mutants_test {

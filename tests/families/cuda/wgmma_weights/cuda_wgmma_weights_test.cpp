@@ -7,6 +7,7 @@
 #include <string>
 
 #include "generator/families/cuda/common/banks.h"
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/families/cuda/wgmma_weights/sizes.h"
 #include "generator/space/family.h"
 #include "generator/space/summation.h"
@@ -160,7 +161,7 @@ TEST(CudaWgmmaWeightsModel, PrefersRoundedWeightsForManyRows) {
     double least = 1e30;
     CudaWgmmaWeights best;
     for (const Config& c : space->legal)
-      if (const auto* mine = std::get_if<CudaWgmmaWeights>(&c))
+      if (const auto mine = c.if_is<CudaWgmmaWeights>())
         if (const double ns = predict_ns(space->problem, device("sm_90a"), c); ns < least)
           least = ns, best = *mine;
     return best;

@@ -3,6 +3,7 @@
 // lane and checked as the tuner checks.
 #include <gtest/gtest.h>
 
+#include "generator/families/cuda/wgmma_weights/config.h"
 #include "generator/problem/gemm_types.h"
 #include "support/prove.h"
 
@@ -129,7 +130,7 @@ void prove_rounded(With with) {
                         code_format(row.b)->has_zero_points() ? zero : Zero::none, with);
   };
   test::prove(target, draw, [](const Gemm&, const Config& config) {
-    return std::get<CudaWgmmaWeights>(config).round_weights;
+    return config.as<CudaWgmmaWeights>().round_weights;
   });
 }
 

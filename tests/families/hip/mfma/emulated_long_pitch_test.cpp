@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/hip/mfma/config.h"
 #include "kiln/numeric.hpp"
 #include "support/emulated.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/hip/mfma/config.h"
 #include "support/emulated.h"
 #include "support/gpu_gemm.h"
 #include "support/seed.h"
@@ -49,8 +50,7 @@ TEST_P(EmulatedPaced, SampledConfigsAreRight) {
     if (!space) continue;
     std::vector<Config> mine;
     for (const Config& config : space->legal)
-      if (const auto* c = std::get_if<HipMfma>(&config); c != nullptr && target.wanted(*c))
-        mine.push_back(config);
+      if (const auto c = config.if_is<HipMfma>(); c && target.wanted(*c)) mine.push_back(config);
     if (mine.empty()) continue;
     const Config& config = mine[random.below(mine.size())];
     const std::string what = fmt::format("KILN_SEED={}: {} | {}", seed, text(gemm), text(config));

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "support/mutants.h"
 
 namespace kiln::hip_list_mutants_test {

@@ -1,6 +1,7 @@
 // Bugs planted in hip_mfma's paced kernels and in those that turn operands over while reading them.
 #include <vector>
 
+#include "generator/families/hip/mfma/config.h"
 #include "support/mutants.h"
 
 namespace kiln::hip_mutants_test {

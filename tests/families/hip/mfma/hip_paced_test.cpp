@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/mfma/sizes.h"
 #include "runtime/hip/code_object.h"
 #include "runtime/hip/compilers.h"

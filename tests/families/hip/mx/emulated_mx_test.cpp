@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "generator/families/hip/mx/config.h"
 #include "generator/problem/extent.h"
 #include "support/emulated.h"
 #include "support/seed.h"
@@ -80,8 +81,7 @@ TEST_P(EmulatedMx, EveryPairOfFormatsIsRight) {
       ASSERT_TRUE(space) << space.error().message;
       std::vector<Config> mine;
       for (const Config& config : space->legal)
-        if (const auto* c = std::get_if<HipMx>(&config); c != nullptr && c->rows == rows)
-          mine.push_back(config);
+        if (const auto c = config.if_is<HipMx>(); c && c->rows == rows) mine.push_back(config);
       ASSERT_FALSE(mine.empty()) << text(gemm);
       const Config& config =
           mine[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(mine.size())))];

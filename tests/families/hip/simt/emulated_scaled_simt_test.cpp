@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "generator/families/hip/simt/config.h"
 #include "support/emulated.h"
 
 namespace kiln::emulated_scaled_simt_test {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "generator/families/hip/simt/config.h"
 #include "support/mutants.h"
 
 namespace kiln::hip_simt_mutants_test {
