@@ -32,9 +32,14 @@ inline std::string first_difference(const std::string& wanted, const std::string
   }
 }
 
-/// Compares `text` with `tests/golden/kept/<name>`.
-inline testing::AssertionResult matches_golden(std::string_view name, const std::string& text) {
-  const auto path = std::filesystem::path(source_dir()) / "tests/golden/kept" / name;
+inline std::filesystem::path golden_folder(std::string_view folder) {
+  return std::filesystem::path(source_dir()) / "tests/golden" / folder;
+}
+
+/// Compares `text` with `tests/golden/<folder>/<name>`.
+inline testing::AssertionResult matches_golden(std::string_view name, const std::string& text,
+                                               std::string_view folder = "kept") {
+  const auto path = golden_folder(folder) / name;
   const char* accept = std::getenv("KILN_ACCEPT");
   if (accept != nullptr && std::string_view(accept) == "1") {
     std::filesystem::create_directories(path.parent_path());
