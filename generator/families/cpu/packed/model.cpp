@@ -1,18 +1,17 @@
 // The analytic model of family host_packed: arithmetic, traffic of each memory level and packing.
-// It only ranks. What a core does in a cycle is its row of common/microarchitectures.h.
+// It only ranks. What a core does in a cycle is its row of common/microarchitectures.h, every other
+// number is a row of model_numbers.h.
 #include <algorithm>
 #include <cmath>
 
 #include "generator/families/cpu/packed/config.h"
+#include "generator/families/cpu/packed/model_numbers.h"
 #include "generator/families/cpu/packed/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 
-namespace kiln::host {
+namespace kiln::host::packed_model {
 namespace {
-
-// What a call costs before its first tile, seen at 8×8×8; and what sharing it costs.
-constexpr double kCallNs = 25, kTeamNs = 2000, kReduceNs = 1000;
 
 /// The part of the problem that the slowest thread does, in the units the model counts.
 struct Share {
@@ -56,7 +55,7 @@ struct Share {
     // for every block of rows, A for every block of columns.
     const double rest = h.inner == Inner::rows ? std::min(nc, n) * depth * h.pack_b
                                                : std::min<double>(h.mc, m) * depth * h.pack_a;
-    spills = rest > 0 && rest + block > 0.8 * d.l2_bytes;
+    spills = rest > 0 && rest + block > kBlocksInL2 * d.l2_bytes;
   }
 
   const Problem& p;
@@ -90,13 +89,14 @@ bool fetches(const HostPacked& h) { return h.fetch_a > 0 || h.fetch_b > 0; }
 double compute_ns(const Share& s) {
   const auto& h = s.h;
   const Matrix& a = s.p.gemm.a;
-  // An unpacked A that is converted on the way costs several instructions a broadcast; one of more
-  // than ten rows needs more base registers than there are (measured: 14 rows run at a third of the
-  // speed), and rows a multiple of 4 KiB apart have all their lines in one set of L1.
+  // An unpacked A that is converted on the way costs several instructions a broadcast; one of many
+  // rows needs more base registers than there are, and rows a multiple of a page apart have all
+  // their lines in one set of L1.
   const bool converts = !h.pack_a && s.row.kind == Kind::f32 && a.dtype != fp32;
-  const bool one_set = (a.ld * size_of(a.dtype)) % 4096 == 0 && h.mr > 8;
-  const bool scattered = !h.pack_a && s.p.a_k_major && (h.mr > 10 || one_set);
-  const bool paged = !h.pack_a && !s.p.a_k_major && h.kc > 64 && a.ld * size_of(a.dtype) >= 1024;
+  const bool one_set = (a.ld * size_of(a.dtype)) % kPage == 0 && h.mr > kRowsOfASet;
+  const bool scattered = !h.pack_a && s.p.a_k_major && (h.mr > kRowsOfPointers || one_set);
+  const bool paged =
+      !h.pack_a && !s.p.a_k_major && h.kc > kStepsOnPages && a.ld * size_of(a.dtype) >= kRowApart;
   const double dots = double(h.mr) * h.nv;
   // Vectors of an unpacked B across lines are two loads each.
   const Matrix& b = s.p.gemm.b;
@@ -104,25 +104,25 @@ double compute_ns(const Share& s) {
   // Units of several k are put together from their rows, as many vectors at a time as a unit has
   // elements, some two instructions each.
   const double vectors_b = std::ceil(double(h.nv) / s.row.group) * s.row.group;
-  const double gathered = !h.pack_b && s.row.group > 1 ? 2.8 * vectors_b / h.nv : 1.0;
-  const double loads = h.nv * (split ? 2.0 : 1.0) * gathered +
-                       h.mr * (converts ? 4.0 : 1.0) * (scattered ? 3.0 : 1.0);
+  const double gathered = !h.pack_b && s.row.group > 1 ? kGatheredLoads * vectors_b / h.nv : 1.0;
+  const double loads =
+      h.nv * (split ? kSplitLoads : 1.0) * gathered +
+      h.mr * (converts ? kConvertingLoads : 1.0) * (scattered ? kScatteredLoads : 1.0);
   // Signed bytes of an unpacked A are made unsigned one broadcast at a time.
   const double flips = !h.pack_a && host::shifts_a(s.p, s.row) ? h.mr : 0;
   const double latency = s.rate.chains;  // fewer accumulators than that wait
-  // Fewer loads a dot leave more room to those that miss.
-  double step = std::max({dots + flips, loads, latency}) / dots + 0.08 * loads / dots;
-  if (split) step *= 1.06;
-  if (h.unroll == 1) step *= 1.04;
-  if (h.prefetch > 0) step *= 1.03;
-  if (fetches(h)) step *= 1.05;
+  double step = std::max({dots + flips, loads, latency}) / dots + kLoadStall * loads / dots;
+  if (split) step *= kSplitStep;
+  if (h.unroll == 1) step *= kSingleStep;
+  if (h.prefetch > 0) step *= kPrefetchingStep;
+  if (fetches(h)) step *= kFetchingStep;
   // The last tile is as narrow as it needs to be and skips rows that D has not.
   const double vectors = std::ceil(s.n * s.row.acc_bytes / s.row.vector_bytes);
   const double left = std::fmod(s.m, h.mr);
   const double rows =
       s.m - left + (left > 0 ? std::min<double>(h.mr, std::max(left, latency / h.nv)) : 0);
   return rows * vectors * s.groups * step / s.dots_per_ns +
-         s.tiles * (30 + 3 * dots) / s.dots_per_ns +
+         s.tiles * (kTileDots + kStoreDots * dots) / s.dots_per_ns +
          (paged ? s.tiles / s.k_blocks * s.k * s.core.page_ns : 0);
 }
 
@@ -132,17 +132,17 @@ double stream_ns(const Share& s) {
   const bool by_rows = h.inner == Inner::rows;
   const double streamed = by_rows ? s.strip_a : s.strip_b;
   const double resident = by_rows ? s.strip_b : s.strip_a;
-  const double level = s.block + resident < 0.8 * s.d.l1_bytes ? s.rate.l1
-                       : s.block < 0.7 * s.d.l2_bytes          ? s.rate.l2
-                                                               : s.rate.l3;
+  const double level = s.block + resident < kTilesInL1 * s.d.l1_bytes ? s.rate.l1
+                       : s.block < kBlockInL2 * s.d.l2_bytes          ? s.rate.l2
+                                                                      : s.rate.l3;
   double ns = s.tiles * streamed / level;
   // A strip that outgrows L1 is read again for every tile.
-  if (resident > 0.7 * s.d.l1_bytes) ns += s.tiles * resident / s.rate.l2;
-  // Rows of an unpacked B lie pages apart: every step misses the TLB and no prefetcher follows
-  // (measured: half the speed at n = 1024).
+  if (resident > kStripInL1 * s.d.l1_bytes) ns += s.tiles * resident / s.rate.l2;
+  // Rows of an unpacked B lie pages apart: every step misses the TLB and no prefetcher follows.
   const Matrix& b = s.p.gemm.b;
-  if (!h.pack_b && double(b.ld) * size_of(b.dtype) >= 1024 && s.strip_b > 0.5 * s.d.l1_bytes)
-    ns *= 3;
+  if (!h.pack_b && double(b.ld) * size_of(b.dtype) >= kRowApart &&
+      s.strip_b > kStripOfPages * s.d.l1_bytes)
+    ns *= kPagedStream;
   if (s.spills)
     ns += (by_rows ? std::ceil(s.m / h.mc) * s.n : std::ceil(s.n / s.nc) * s.m) * s.groups *
           s.unit / s.rate.l3;
@@ -150,29 +150,32 @@ double stream_ns(const Share& s) {
 }
 
 /// By how much longer a B whose rows are pages apart takes from beyond L2 than one that is read in
-/// order. Prefetchers follow some 16 of a tile's rows (4515×5×3407 bf16, A and B exchanged, with kc
-/// = 16, 24, 32, 64, 128: 2.5, 3.9, 4.9, 8 and 9 ms). Packing takes 64 columns of each row, or 256
+/// order. Prefetchers follow some of a tile's rows (4515×5×3407 bf16, A and B exchanged, with kc =
+/// 16, 24, 32, 64, 128: 2.5, 3.9, 4.9, 8 and 9 ms). Packing takes 64 columns of each row, or 256
 /// with `long_runs` (64×14336×4096 fp32 without its products, kc = 32, 128, 512: 33, 38, 50 ms;
 /// 54 without; 16 in order).
 double scattered_b(const Share& s) {
   const Matrix& b = s.p.gemm.b;
   const double row_bytes = double(b.ld) * size_of(b.dtype);
   // Units of several rows are read a few lines of each row at a time, however near the next row is.
-  const bool near = row_bytes < 1024;
-  if (in_cache(s) || row_bytes < (s.row.group > 1 ? 256 : 1024)) return 1;
+  const bool near = row_bytes < kRowApart;
+  if (in_cache(s) || row_bytes < (s.row.group > 1 ? kNarrowRow : kRowApart)) return 1;
   if (s.h.pack_b && (s.p.gemm.b_packed || has_weights(s.p.gemm) || s.p.b_k_major)) return 1;
   if (s.h.pack_b && s.h.long_runs)
     return near ? 1
-                : std::clamp(2 + 0.25 * std::log2(std::min<double>(s.h.kc, s.k) / 32), 1.75, 3.0);
-  if (s.h.pack_b) return 3.3;
-  const double rows = std::clamp(std::min<double>(s.h.kc, s.k) / 16, 1.0, 3.5);
-  return rows * (s.h.prefetch > 0 ? 1 : 1.1);
+                : std::clamp(kLongRuns + kLongRunsDoubling *
+                                             std::log2(std::min<double>(s.h.kc, s.k) / kLongRunsK),
+                             kLongRunsLeast, kLongRunsMost);
+  if (s.h.pack_b) return kShortRuns;
+  const double rows =
+      std::clamp(std::min<double>(s.h.kc, s.k) / kFollowedRows, 1.0, kUnfollowedMost);
+  return rows * (s.h.prefetch > 0 ? 1 : kNotPrefetched);
 }
 
 /// A, from where the caller has it.
 double read_a_ns(const Share& s) {
   const double a_passes = std::ceil(s.n / s.nc), far = far_rate(s, s.bytes_a + s.bytes_b);
-  const double again = std::max(far, s.bytes_a < 0.7 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3);
+  const double again = std::max(far, s.bytes_a < kAgainInL2 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3);
   return s.bytes_a / far + s.bytes_a * (a_passes - 1) / again;
 }
 
@@ -183,25 +186,26 @@ double read_b_ns(const Share& s) {
 }
 
 /// Nothing is computed while a block of B is packed, so it is waited for, unless it was fetched
-/// ahead (22×2026×189 int8: 35 us in L2, 74 from beyond it, 50 fetched ahead).
+/// ahead.
 double waiting_for_b_ns(const Share& s) {
   const bool waits = s.h.pack_b && !s.p.gemm.b_packed && s.h.fetch_b == 0;
-  return waits ? 1.2 * read_b_ns(s) : 0;
+  return waits ? kWaitingForB * read_b_ns(s) : 0;
 }
 
 /// By how much longer a line of D takes than its bytes from where D lies. More rows that are
 /// written side by side have more lines on their way, until these leave L1 before the next tile's
 /// columns fill them (843×369×4 fp32, Xeon: 4 rows 163 us, 9 rows 150, 27 rows 134, 100 rows 115,
 /// 240 rows 160, 500 rows 200 to 700). Where rows are pages apart, every tile down the columns is
-/// on other pages than the last (measured at k = 16: 20 to 30 %).
+/// on other pages than the last.
 double lines_of_d(const Share& s) {
   const Matrix& d = s.p.gemm.d;
   const bool by_rows = s.h.inner == Inner::rows;
-  if (double(d.ld) * size_of(d.dtype) >= 4096) return by_rows ? 1.3 : 1;
+  if (double(d.ld) * size_of(d.dtype) >= kPage) return by_rows ? kPagedRows : 1;
   const double rows = by_rows ? std::min<double>(s.h.mc, s.m) : s.h.mr;
   const double line = s.row.vector_bytes, held = rows * (s.nr * size_of(d.dtype) + line);
-  const double beyond = std::max(0.0, std::log2(held / (0.3 * s.d.l1_bytes)));
-  return (1.12 - 0.06 * std::log2(std::max(rows, 1.0))) * (1 + 0.45 * beyond);
+  const double beyond = std::max(0.0, std::log2(held / (kLinesInL1 * s.d.l1_bytes)));
+  return (kOneRow - kRowsDoubling * std::log2(std::max(rows, 1.0))) *
+         (1 + kBeyondDoubling * beyond);
 }
 
 /// What D takes beyond its bytes for the pieces that it is written in. Streamed down the columns,
@@ -212,29 +216,28 @@ double pieces_ns(const Share& s) {
   const double run = by_rows ? s.nr : std::min(s.nc, s.n);
   const bool mixed = s.h.stream_d && d.ld * size_of(d.dtype) % 64 != 0;
   return s.m * std::ceil(s.n / run) * s.core.run_ns +
-         (mixed ? bytes_of_d(s) / 64 * s.core.mixed_line_ns * (by_rows ? 3 : 1) : 0);
+         (mixed ? bytes_of_d(s) / 64 * s.core.mixed_line_ns * (by_rows ? kMixedRows : 1) : 0);
 }
 
 /// D in the order of its rows: what memory takes without reading it first, and the ends of runs,
-/// which share lines with their neighbours (written alone on Zen 4: 843×369 joined 29 us, with
-/// aligned rows 50, with others 115; half of the bytes' time is [fit]).
+/// which share lines with their neighbours.
 double rows_ns(const Share& s) {
   const Matrix& d = s.p.gemm.d;
   const double bytes = bytes_of_d(s), n = s.n / s.factors, width = std::min<double>(s.h.nc, n);
   const bool joined = width >= n && double(d.ld) == n;
   const bool mixed = d.ld * size_of(d.dtype) % 64 != 0;
-  const double ends = joined ? 0 : s.m * std::ceil(n / width) * (mixed ? 100 : 30);
-  return 0.5 * bytes / far_rate(s, bytes) + ends;
+  const double ends = joined ? 0 : s.m * std::ceil(n / width) * (mixed ? kMixedEndNs : kLineEndNs);
+  return kRowsOfMemory * bytes / far_rate(s, bytes) + ends;
 }
 
-/// The strip of rows that waits is stored and loaded beside the arithmetic: three quarters of both
-/// are taken not to hide behind it (740×2358×166, two strips of 113 KB: 11 % longer than where
-/// tiles write D).
+/// The strip of rows that waits is stored and loaded beside the arithmetic, and most of both does
+/// not hide behind it (740×2358×166, two strips of 113 KB: 11 % longer than where tiles write D).
 double waiting_rows_ns(const Share& s) {
   if (!s.h.rows_d) return 0;
   const double width = std::min<double>(s.h.nc, s.n / s.factors);
-  const bool in_l1 = 2 * s.h.mr * width * size_of(s.p.gemm.d.dtype) < 0.5 * s.d.l1_bytes;
-  return bytes_of_d(s) * (in_l1 ? 1.5 / s.rate.l1 : 2.25 / s.rate.l2);
+  const bool in_l1 =
+      2 * s.h.mr * width * size_of(s.p.gemm.d.dtype) < kWaitingRowsInL1 * s.d.l1_bytes;
+  return bytes_of_d(s) * (in_l1 ? kWaitingL1 / s.rate.l1 : kWaitingL2 / s.rate.l2);
 }
 
 /// A stored line is read first, unless it is streamed.
@@ -242,7 +245,7 @@ double results_ns(const Share& s) {
   const double bytes = bytes_of_d(s);
   if (s.h.swap || s.factors == 2) {  // accumulators wait in the workspace, D is written once
     const double waiting = s.m * std::min(s.nc, s.n) * s.unit;
-    const double level = waiting < 0.5 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3;
+    const double level = waiting < kWaitingInL2 * s.d.l2_bytes ? s.rate.l2 : s.rate.l3;
     return 2 * bytes / far_rate(s, bytes) + 2 * s.m * s.n * s.unit * (s.k_blocks - 1) / level;
   }
   if (s.h.rows_d) return rows_ns(s);
@@ -260,15 +263,15 @@ double late_ns(const Share& s) {
   if (total <= s.d.l2_bytes) return 0;
   double ns = 0;
   if (s.p.gemm.b_packed)
-    ns += std::ceil(s.n / s.lanes) * s.k_blocks * s.core.piece_ns * (s.h.prefetch > 0 ? 0.3 : 1);
-  // Each row loses some ten lines' time before they follow it.
-  constexpr double kLateBytes = 614;
+    ns += std::ceil(s.n / s.lanes) * s.k_blocks * s.core.piece_ns *
+          (s.h.prefetch > 0 ? kPieceFetched : 1);
+  // Each row loses some lines' time before they follow it.
   if (!s.h.pack_b && s.h.inner == Inner::rows)
     ns += s.bytes_b / far_rate(s, total) *
-          std::min(0.6, kLateBytes / (std::min(s.nc, s.n) * size_of(s.p.gemm.b.dtype)));
+          std::min(kLateMost, kLateBytes / (std::min(s.nc, s.n) * size_of(s.p.gemm.b.dtype)));
   if (!s.h.pack_a && s.p.a_k_major)
     ns += s.bytes_a * std::ceil(s.n / s.nc) / far_rate(s, total) *
-          std::min(0.6, kLateBytes / std::max(row_bytes, 1.0));
+          std::min(kLateMost, kLateBytes / std::max(row_bytes, 1.0));
   return ns;
 }
 
@@ -277,15 +280,15 @@ double late_ns(const Share& s) {
 /// longer (4096×4096 fp32 on a Xeon, no, 16 steps and the next block ahead: 8 to 9.4, 7.2 to 8 and
 /// 7.2 to 9.2 ms with 16 rows, 19.9, 17.9 and 16.7 with 64, 35.2, 32.8 and 29.7 with 128).
 double waiting_for_panels_ns(const Share& s, double others) {
-  if (s.h.fetch_b > 0) return 0.1 * others;
-  return (s.h.prefetch > 0 ? 0.4 : 0.7) * others;
+  if (s.h.fetch_b > 0) return kPanelsFetched * others;
+  return (s.h.prefetch > 0 ? kPanelsPrefetched : kPanels) * others;
 }
 
 /// The share of transposed_ns or copied_ns that a unit takes, by the bytes of a block's panels:
-/// packing is bound by where its stores go. Fitted together with the shares in predict_packed to
-/// some 8000 measurements of 55 products (Zen 5, all types, 1 to 3880 rows).
+/// packing is bound by where its stores go.
 double by_panel(const Share& s, double bytes) {
-  return std::clamp(0.25 + 0.45 * std::log2(bytes / s.d.l1_bytes), 0.6, 0.85);
+  return std::clamp(kPanelInL1 + kPanelDoubling * std::log2(bytes / s.d.l1_bytes), kPanelLeast,
+                    kPanelMost);
 }
 
 /// Units that packing B handles: whole squares of a vector's lanes where it transposes, else as
@@ -299,7 +302,7 @@ double packed_units(const Share& s) {
 
 double packing_ns(const Share& s) {
   const auto& h = s.h;
-  const double spilled = s.spills ? 1.6 : 1;
+  const double spilled = s.spills ? kSpilledPacking : 1;
   double ns = 0;
   if (h.pack_a)
     ns += s.m * s.groups * std::ceil(s.n / s.nc) *
@@ -322,14 +325,10 @@ HostPacked seen_by_product(HostPacked h) {
 /// Rows of D that a transposing store finishes one by one.
 double transposing_ns(const Share& s) {
   if (!s.h.swap) return 0;
-  constexpr double kLineNs = 1.5;
-  return s.n * std::ceil(s.m / s.h.mr) * kLineNs;
+  return s.n * std::ceil(s.m / s.h.mr) * kTransposedLineNs;
 }
 
-}  // namespace
-
-double predict_packed(const DeviceCaps& device, const HostPacked& config,
-                      const PackedSizes& sizes) {
+double predict(const DeviceCaps& device, const HostPacked& config, const PackedSizes& sizes) {
   const HostPacked seen = seen_by_product(config);
   const Share s(sizes.product, device, seen, sizes);
   const double compute = compute_ns(s), stream = stream_ns(s), results = results_ns(s);
@@ -337,21 +336,20 @@ double predict_packed(const DeviceCaps& device, const HostPacked& config,
   const double memory = read_a_ns(s) + (waiting > 0 ? 0 : read_b_ns(s)) + results;
   const double longest = std::max({compute, stream, memory});
   const double others = compute + stream + memory - longest;
-  // Packing A reads it in long runs by itself.
-  double exposed = (s.h.pack_a ? 0.25 : 0.35) * others + late_ns(s);
+  double exposed = (s.h.pack_a ? kExposedPacking : kExposed) * others + late_ns(s);
   const bool from_memory = far_rate(s, s.bytes_a + s.bytes_b) <= s.rate.dram;
   // What is fetched ahead hides behind arithmetic, but an operand that is read in order and takes
-  // longer to come from memory than the arithmetic is only held up (4096×16×4096: 8.2 ms instead of
-  // 5.5). D is not fetched that far ahead.
+  // longer to come from memory than the arithmetic is only held up. D is not fetched that far
+  // ahead.
   if (fetches(s.h)) {
     const auto held_up = [&](int lines, double read) {
-      return from_memory && lines > 0 && read >= 0.8 * compute ? 0.6 * read : 0;
+      return from_memory && lines > 0 && read >= kMostOfCompute * compute ? kHeldUp * read : 0;
     };
-    exposed = 0.18 * others + held_up(s.h.fetch_a, read_a_ns(s));
+    exposed = kExposedFetched * others + held_up(s.h.fetch_a, read_a_ns(s));
     if (scattered_b(s) <= 1) exposed += held_up(s.h.fetch_b, read_b_ns(s));
   }
   if (s.p.gemm.b_packed && from_memory) exposed += waiting_for_panels_ns(s, others);
-  if (longest != memory) exposed += 0.33 * results;
+  if (longest != memory) exposed += kExposedResults * results;
   double shared = kCallNs;
   if (s.threads > 1) shared += kTeamNs;
   if (s.h.parallel == Parallel::k)
@@ -359,6 +357,16 @@ double predict_packed(const DeviceCaps& device, const HostPacked& config,
   return s.batch * (longest + exposed + waiting + packing_ns(s) + transposing_ns(s) +
                     waiting_rows_ns(s)) +
          shared;
+}
+
+}  // namespace
+}  // namespace kiln::host::packed_model
+
+namespace kiln::host {
+
+double predict_packed(const DeviceCaps& device, const HostPacked& config,
+                      const PackedSizes& sizes) {
+  return packed_model::predict(device, config, sizes);
 }
 
 }  // namespace kiln::host
