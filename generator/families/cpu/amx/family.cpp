@@ -9,6 +9,7 @@
 #include "generator/families/cpu/common/host.h"
 #include "generator/families/cpu/common/packed_layout.h"
 #include "generator/problem/gate.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::amx {
@@ -124,93 +125,111 @@ constexpr Rule<HostAmx, AmxSizes> kRules[] = {
        return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }}};
 
-void enumerate(const Problem& p, const DeviceCaps& d,
-               const std::function<void(const Config&)>& visit) {
-  const bool thirds = p.gemm.numerics == Numerics::tensor;
-  const auto* row = instruction_of(p, d, thirds);
-  if (row == nullptr) return;
+/// A value of a list of blocks, whole units, but no more than the size has.
+int limit(std::int64_t value, std::int64_t size, int unit) {
+  return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
+             unit);
+}
+
+std::vector<int> within(std::vector<int> sizes, std::int64_t size, int unit) {
+  for (int& value : sizes) value = limit(value, size, unit);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+/// Axes that neither form of kernel changes.
+struct Common {
+  bool thirds;
+  int step;      // k of a tile
+  int bytes;     // of an element in a block of tiles
+  bool streams;  // what stays in cache finds D there
   std::vector<Parallel> ways{Parallel::none};
+};
+
+Common common_of(const Problem& p, const DeviceCaps& d, const DotInstruction& row) {
+  const bool thirds = p.gemm.numerics == Numerics::tensor;
+  Common out{
+      .thirds = thirds,
+      .step = kTile * row.group,
+      .bytes = thirds ? 6 : size_of(p.gemm.a.dtype),
+      .streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm))};
   if (d.compute_units > 1) {
-    ways.insert(ways.end(), {Parallel::m, Parallel::n, Parallel::k});
-    if (d.compute_units > 3) ways.push_back(Parallel::grid);
-    if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
+    out.ways.insert(out.ways.end(), {Parallel::m, Parallel::n, Parallel::k});
+    if (d.compute_units > 3) out.ways.push_back(Parallel::grid);
+    if (p.gemm.batch > 1) out.ways.push_back(Parallel::batch);
   }
-  constexpr std::array<std::array<int, 2>, 6> shapes{
-      {{2, 2}, {1, 3}, {3, 1}, {1, 2}, {2, 1}, {1, 1}}};
+  return out;
+}
+
+/// Tiles along m and n of a block of accumulators.
+using TileShape = std::array<int, 2>;
+constexpr std::array<TileShape, 6> kStripShapes{{{2, 2}, {1, 3}, {3, 1}, {1, 2}, {2, 1}, {1, 1}}};
+constexpr std::array<TileShape, 4> kBlockShapes{{{2, 2}, {2, 1}, {1, 2}, {1, 1}}};
+
+/// Kernels without blocks of rows (mc = 0).
+void enumerate_strips(const Problem& p, const DeviceCaps& d, const Common& common,
+                      const std::function<void(const Config&)>& visit) {
   // Three parts of a left block of 16 or 32 rows stay in L1 where k is short.
-  const std::vector<int> depths =
-      thirds ? std::vector{128, 256, 512, 1024, 2048} : std::vector{512, 1024, 2048, 4096, 16384};
-  const int step = kTile * row->group;
-  // What stays in cache finds D there.
-  const bool streams = !host::stays_in_cache(d, double(p.gemm.batch) * host::touched_bytes(p.gemm));
+  const std::vector<int> depths = within(common.thirds ? std::vector{128, 256, 512, 1024, 2048}
+                                                       : std::vector{512, 1024, 2048, 4096, 16384},
+                                         p.gemm.k, common.step);
   // Rows of D may all begin at lines.
   const bool lines = p.gemm.ldd() * size_of(p.gemm.d.dtype) % 64 == 0;
-  const auto limit = [&](std::int64_t value, std::int64_t size, int unit) {
-    return int(std::min(ceil_div(value, unit), ceil_div(std::max<std::int64_t>(size, 1), unit)) *
-               unit);
-  };
-  for (const auto& [mt, nt] : shapes)
-    for (const bool swap : {false, true})
-      for (const bool copy : {false, true}) {
-        const std::int64_t columns = swap ? p.gemm.m : p.gemm.n;
-        int last_kc = 0;
-        for (const int kc : depths) {
-          const int block = limit(kc, p.gemm.k, step);
-          if (block == last_kc) continue;
-          last_kc = block;
-          int last_nc = 0;
-          for (const int nc : {64, 192, 512, 1024, 4096}) {
-            const int strip = limit(nc, columns, nt * kTile);
-            if (strip == last_nc) continue;
-            last_nc = strip;
-            for (const Parallel way : ways)
-              for (const bool overlap : {false, true}) {
-                if (overlap && block <= 2 * step) continue;  // too few steps to overlap with
-                for (const bool stream : {false, true}) {
-                  HostAmx config{Isa::amx, mt,    nt,     block, strip,  swap,   copy,
-                                 way,      false, thirds, 0,     stream, overlap};
-                  config.right_t1 = right_streams(p, d, config);
-                  if (!stream || (streams && lines && !swap && streams_rows(p, config)))
-                    visit(config);
-                }
-              }
-          }
-        }
-      }
-  // Blocks: a strip of rows and a panel of columns over kc fit L1, or nearly; their accumulators
-  // take up to half of L2.
-  const auto within = [&](std::vector<int> sizes, std::int64_t size, int unit) {
-    for (int& value : sizes) value = limit(value, size, unit);
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    return sizes;
-  };
+  Product(kStripShapes, kNoYes).each([&](const TileShape& shape, bool swap) {
+    const auto [mt, nt] = shape;
+    const std::vector<int> strips =
+        within({64, 192, 512, 1024, 4096}, swap ? p.gemm.m : p.gemm.n, nt * kTile);
+    HostAmx config{.mt = mt, .nt = nt, .swap = swap, .thirds = common.thirds};
+    Product(kNoYes, depths, strips, common.ways, kNoYes, kNoYes)
+        .each([&](bool copy, int kc, int nc, Parallel way, bool overlap, bool stream) {
+          if (overlap && kc <= 2 * common.step) return;  // too few steps to overlap with
+          config.copy_left = copy, config.kc = kc, config.nc = nc;
+          config.parallel = way, config.overlap = overlap, config.stream_d = stream;
+          config.right_t1 = right_streams(p, d, config);
+          if (!stream || (common.streams && lines && !swap && streams_rows(p, config)))
+            visit(config);
+        });
+  });
+}
+
+/// Blocks: a strip of rows and a panel of columns over kc fit L1, or nearly; their accumulators
+/// take up to half of L2.
+void enumerate_blocks(const Problem& p, const DeviceCaps& d, const Common& common,
+                      const std::function<void(const Config&)>& visit) {
   const auto scattered = [&](bool swap) {
-    return streams && !p.gemm.b_packed && !(swap ? p.a_k_major : p.b_k_major) &&
+    return common.streams && !p.gemm.b_packed && !(swap ? p.a_k_major : p.b_k_major) &&
            host::rows_apart(swap ? p.gemm.a : p.gemm.b);
   };
-  const int bytes = thirds ? 6 : size_of(p.gemm.a.dtype);
-  constexpr int kAll = 1 << 20;  // columns: where their panels fit half of L2
-  std::vector<int> block_depths{384, 512, 768, 1024, 2048};
-  for (int& depth : block_depths) depth /= bytes;
-  for (const auto& [mt, nt] : {std::array{2, 2}, {2, 1}, {1, 2}, {1, 1}})
-    for (const bool swap : {false, true}) {
-      const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
-      for (const int kc : within(block_depths, p.gemm.k, step))
-        for (const int nc : within({64, 128, 256, 512, 1024, 2048, kAll}, columns, nt * kTile)) {
-          if (nc > 1024 && double(nc) * kc * bytes > 0.5 * d.l2_bytes) continue;
-          for (const int mc : within({32, 64, 128, 256, 512}, rows, mt * kTile))
-            for (const bool stream : {false, true}) {
-              if (stream && (swap || !streams)) continue;
-              for (const Parallel way : ways) {
-                HostAmx config{
-                    Isa::amx, mt,    nt,     kc, nc,     swap,  false,
-                    way,      false, thirds, mc, stream, false, !thirds && scattered(swap)};
-                config.right_t1 = right_streams(p, d, config);
-                visit(config);
-              }
-            }
-        }
-    }
+  constexpr int kAll = 1 << 20;                        // columns: where their panels fit half of L2
+  std::vector<int> depths{384, 512, 768, 1024, 2048};  // bytes
+  for (int& depth : depths) depth /= common.bytes;
+  depths = within(depths, p.gemm.k, common.step);
+  Product(kBlockShapes, kNoYes).each([&](const TileShape& shape, bool swap) {
+    const auto [mt, nt] = shape;
+    const std::int64_t rows = swap ? p.gemm.n : p.gemm.m, columns = swap ? p.gemm.m : p.gemm.n;
+    HostAmx config{.mt = mt, .nt = nt, .swap = swap, .thirds = common.thirds};
+    config.long_runs = !common.thirds && scattered(swap);
+    const std::vector<int> panels =
+        within({64, 128, 256, 512, 1024, 2048, kAll}, columns, nt * kTile);
+    const std::vector<int> strips = within({32, 64, 128, 256, 512}, rows, mt * kTile);
+    Product(depths, panels, strips, no_yes(common.streams && !swap), common.ways)
+        .each([&](int kc, int nc, int mc, bool stream, Parallel way) {
+          if (nc > 1024 && double(nc) * kc * common.bytes > 0.5 * d.l2_bytes) return;
+          config.kc = kc, config.nc = nc, config.mc = mc;
+          config.stream_d = stream, config.parallel = way;
+          config.right_t1 = right_streams(p, d, config);
+          visit(config);
+        });
+  });
+}
+
+void enumerate(const Problem& p, const DeviceCaps& d,
+               const std::function<void(const Config&)>& visit) {
+  const auto* row = instruction_of(p, d, p.gemm.numerics == Numerics::tensor);
+  if (row == nullptr) return;
+  const Common common = common_of(p, d, *row);
+  enumerate_strips(p, d, common, visit);
+  enumerate_blocks(p, d, common, visit);
 }
 
 Parameters parameters(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {

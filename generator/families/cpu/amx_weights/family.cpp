@@ -10,6 +10,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::amx_weights {
@@ -97,12 +98,14 @@ void enumerate(const Problem& p, const DeviceCaps& d,
   }
   const int scaled = sizes_of(p, d, {}).scaled;
   const int factors = gated(p.gemm) ? 2 : 1;
-  for (const auto& [mt, nt] : {std::array{2, 2}, {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}}) {
-    if (mt % factors != 0) continue;
-    for (const int kc : within({512, 1024, 2048, 4096}, p.gemm.k, scaled))
-      for (const int nc : within({64, 256, 1024}, p.gemm.n, mt * kTile / factors))
-        for (const int mc : within({64, 128, 256, 512}, p.gemm.m, nt * kTile))
-          for (const Parallel way : ways) visit(HostAmxWeights{Isa::amx, mt, nt, kc, nc, mc, way});
+  for (const auto& shape : {std::array{2, 2}, {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}}) {
+    if (shape[0] % factors != 0) continue;
+    Product(within({512, 1024, 2048, 4096}, p.gemm.k, scaled),
+            within({64, 256, 1024}, p.gemm.n, shape[0] * kTile / factors),
+            within({64, 128, 256, 512}, p.gemm.m, shape[1] * kTile), ways)
+        .each([&](int kc, int nc, int mc, Parallel way) {
+          visit(HostAmxWeights{Isa::amx, shape[0], shape[1], kc, nc, mc, way});
+        });
   }
 }
 

@@ -8,6 +8,7 @@
 #include "generator/families/cpu/common/host.h"
 #include "generator/families/cpu/dot/config.h"
 #include "generator/problem/gate.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::dot {
@@ -73,6 +74,10 @@ constexpr Rule<HostDot, DotSizes> kRules[] = {
     {"prefetch is 0 to 64", [](const Problem&, const DeviceCaps&, const HostDot& c,
                                const DotSizes&) { return c.prefetch >= 0 && c.prefetch <= 64; }}};
 
+constexpr int kMostRows = 8, kMostColumns = 12;  // of a register tile
+constexpr std::array kBlocksOfRows{0, 16, 48, 96};
+constexpr std::array kPrefetches{0, 8, 16};
+
 void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   // What is copied is small; tiles of other families fill vectors with its rows otherwise.
@@ -95,30 +100,27 @@ void enumerate(const Problem& p, const DeviceCaps& d,
     if (row == nullptr) continue;
     const int registers = host::vector_registers(isa);
     const int step = row->vector_bytes / row->acc_bytes * row->group;
-    for (int mr = 1; mr <= 8; ++mr)
-      for (int nr = factors; nr <= 12; nr += factors) {
-        const int accumulators = mr * nr;
-        // One row of A cannot fill the registers: there, more than a few columns only cost reach.
-        const bool full = accumulators * 2 >= registers || mr == 1 || mr == p.gemm.m ||
-                          nr == p.gemm.columns_of_b();
-        if (mr > std::max<std::int64_t>(p.gemm.m, 1) || accumulators + nr + 1 > registers || !full)
-          continue;
-        for (const int kc : {0, 16 * step, 32 * step, 64 * step}) {
-          if (kc >= p.gemm.k) continue;
-          for (const int mc : {0, 16, 48, 96}) {
-            if (mc > 0 && (mc >= p.gemm.m || pack_b)) continue;
-            for (const Parallel way : ways)
-              for (const int prefetch : {0, 8, 16}) {
-                HostDot config{isa, mr,       nr,     kc,    int(ceil_div(mc, mr) * mr),
-                               way, prefetch, pack_a, pack_b};
-                visit(config);
-                if (prefetch > 0 || !streams_a) continue;
-                config.ahead = true;
-                visit(config);
-              }
-          }
-        }
-      }
+    const auto fills = [&](int mr, int nr) {
+      const int accumulators = mr * nr;
+      // One row of A cannot fill the registers: there, more than a few columns only cost reach.
+      const bool full =
+          accumulators * 2 >= registers || mr == 1 || mr == p.gemm.m || nr == p.gemm.columns_of_b();
+      return mr <= std::max<std::int64_t>(p.gemm.m, 1) && accumulators + nr + 1 <= registers &&
+             full;
+    };
+    const std::array depths{0, 16 * step, 32 * step, 64 * step};
+    Product(multiples(1, kMostRows), multiples(factors, kMostColumns), depths, kBlocksOfRows, ways,
+            kPrefetches)
+        .each([&](int mr, int nr, int kc, int mc, Parallel way, int prefetch) {
+          if (!fills(mr, nr) || kc >= p.gemm.k) return;
+          if (mc > 0 && (mc >= p.gemm.m || pack_b)) return;
+          HostDot config{isa, mr,       nr,     kc,    int(ceil_div(mc, mr) * mr),
+                         way, prefetch, pack_a, pack_b};
+          visit(config);
+          if (prefetch > 0 || !streams_a) return;
+          config.ahead = true;
+          visit(config);
+        });
   }
 }
 

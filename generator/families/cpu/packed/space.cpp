@@ -8,6 +8,7 @@
 #include "generator/families/cpu/packed/sizes.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/space/axes.h"
 
 namespace kiln::host::packed {
 namespace {
@@ -138,15 +139,17 @@ std::vector<Blocks> blocks(const Gemm& g, int mr, int nr, std::int64_t m, std::i
   return out;
 }
 
-/// What a product and a device allow of the axes besides tiles and blocks.
+/// The axes of one form, besides instruction sets, tiles and blocks, which follow from each other.
 struct Choices {
+  std::vector<bool> packs_a{false, true}, packs_b{false, true};
   std::vector<Parallel> ways{Parallel::none};
-  std::vector<bool> streams{false};
   std::vector<int> prefetches{0};
+  std::vector<bool> streams{false};
 };
 
 Choices choices(const Problem& p, const DeviceCaps& d, bool swap) {
   Choices out;
+  if (has_weights(p.gemm)) out.packs_b = {true};
   if (d.compute_units > 1) {
     // One thread alone may win only where waking the others costs a share worth mentioning: below
     // some 0.3 ms.
@@ -172,58 +175,70 @@ struct Form {
   bool swap = false, widen = false;
 };
 
+/// Which operands come from memory, along rows whose k is not adjacent.
+struct RowsFromMemory {
+  bool a, b, b_apart;  // b_apart: and each row on pages of its own
+};
+
+RowsFromMemory rows_from_memory(const Problem& p, const DeviceCaps& d) {
+  const bool beyond = !stays_in_cache(d, double(p.gemm.batch) * touched_bytes(p.gemm));
+  const bool b = beyond && !p.gemm.b_packed && !has_weights(p.gemm) && !p.b_k_major;
+  return {beyond && !p.a_k_major, b, b && rows_apart(p.gemm.b)};
+}
+
+/// Units of several rows are put together a vector's columns at a time, which no prefetcher follows
+/// in narrow rows either.
+bool long_runs(const RowsFromMemory& rows, const DotInstruction& row, const HostPacked& h) {
+  const bool grouped = row.group > 1;
+  return (h.pack_b && (rows.b_apart || (rows.b && grouped))) || (h.pack_a && rows.a && grouped);
+}
+
+/// Whether a point is worth trying that no rule forbids; `m` is whole tiles.
+bool worth_trying(const Problem& p, const HostPacked& h, std::int64_t m) {
+  // Strips that were packed just now are in cache.
+  if (h.prefetch > 0 && h.pack_b && !p.gemm.b_packed) return false;
+  // Columns within few rows only help an A that is packed.
+  return h.pack_a || h.inner == Inner::rows || h.mc >= m;
+}
+
 /// All configs of one form: `p` is the problem or, with `swap`, its transposed product.
 void enumerate_form(const Problem& p, const DeviceCaps& d, Form form,
                     const std::function<void(const Config&)>& visit) {
-  const auto [ways, streams, prefetches] = choices(p, d, form.swap);
-  const bool weights = p.gemm.b_packed;
-  const bool beyond = !stays_in_cache(d, double(p.gemm.batch) * touched_bytes(p.gemm));
-  const bool a_by_rows = beyond && !p.a_k_major;
-  const bool b_by_rows = beyond && !weights && !has_weights(p.gemm) && !p.b_k_major;
-  const bool apart = b_by_rows && rows_apart(p.gemm.b);
+  const Choices may = choices(p, d, form.swap);
+  const RowsFromMemory rows = rows_from_memory(p, d);
   for (const Isa isa : isas(d)) {
-    HostPacked start{.isa = isa, .unroll = kUnroll, .swap = form.swap, .widen = form.widen};
+    const HostPacked start{.isa = isa, .unroll = kUnroll, .swap = form.swap, .widen = form.widen};
     const auto* row = row_of(p, d, start);
     if (row == nullptr) continue;
-    const std::vector<int> kcs = blocks_of_k(p.gemm, row->group, apart);
-    for (const auto [mr, nv] : tiles(isa, p, lanes(*row))) {
-      const int nr = nv * lanes(*row) / (gated(p.gemm) ? 2 : 1);
-      const std::int64_t m = ceil_div(std::max<std::int64_t>(p.gemm.m, 1), mr) * mr;
+    const std::vector<int> kcs = blocks_of_k(p.gemm, row->group, rows.b_apart);
+    for (const TileShape tile : tiles(isa, p, lanes(*row))) {
+      const int nr = tile.nv * lanes(*row) / (gated(p.gemm) ? 2 : 1);
+      const std::int64_t m = ceil_div(std::max<std::int64_t>(p.gemm.m, 1), tile.mr) * tile.mr;
       const std::int64_t n = ceil_div(std::max<std::int64_t>(p.gemm.n, 1), nr) * nr;
-      for (const Blocks& b : blocks(p.gemm, mr, nr, m, n, kAheadShare * double(d.l2_bytes)))
-        for (const int kc : kcs)
-          for (const bool pack_a : {false, true})
-            for (const bool pack_b : {false, true}) {
-              if (!pack_b && has_weights(p.gemm)) continue;
-              for (const Parallel way : ways)
-                for (const int prefetch : prefetches)
-                  for (const bool stream : streams) {
-                    if (prefetch > 0 && pack_b && !weights) continue;
-                    // Columns within few rows only help an A that is packed.
-                    if (!pack_a && b.inner == Inner::columns && b.mc < m) continue;
-                    HostPacked h = start;
-                    h.mr = mr, h.nv = nv;
-                    h.kc = kc, h.mc = b.mc, h.nc = b.nc;
-                    h.pack_a = pack_a, h.pack_b = pack_b;
-                    h.inner = b.inner, h.parallel = way;
-                    h.prefetch = prefetch;
-                    // Along rows D leaves in their order, down the columns tile by tile.
-                    h.rows_d = stream && b.inner == Inner::columns;
-                    h.stream_d = stream && !h.rows_d;
-                    // Units of several rows are put together a vector's columns at a time, which
-                    // no prefetcher follows in narrow rows either.
-                    const bool grouped = row->group > 1;
-                    h.long_runs = (pack_b && (apart || (b_by_rows && grouped))) ||
-                                  (pack_a && a_by_rows && grouped);
-                    visit(h);
-                    if (prefetch > 0) continue;
-                    const Fetches next = fetches(p, d, h);
-                    if (next.a + next.b == 0) continue;
-                    h.fetch_a = next.a;
-                    h.fetch_b = next.b;
-                    visit(h);
-                  }
-            }
+      const std::vector<Blocks> all =
+          blocks(p.gemm, tile.mr, nr, m, n, kAheadShare * double(d.l2_bytes));
+      Product(all, kcs, may.packs_a, may.packs_b, may.ways, may.prefetches, may.streams)
+          .each([&](const Blocks& b, int kc, bool pack_a, bool pack_b, Parallel way, int prefetch,
+                    bool stream) {
+            HostPacked h = start;
+            h.mr = tile.mr, h.nv = tile.nv;
+            h.kc = kc, h.mc = b.mc, h.nc = b.nc;
+            h.pack_a = pack_a, h.pack_b = pack_b;
+            h.inner = b.inner, h.parallel = way;
+            h.prefetch = prefetch;
+            if (!worth_trying(p, h, m)) return;
+            // Along rows D leaves in their order, down the columns tile by tile.
+            h.rows_d = stream && b.inner == Inner::columns;
+            h.stream_d = stream && !h.rows_d;
+            h.long_runs = long_runs(rows, *row, h);
+            visit(h);
+            if (prefetch > 0) return;
+            const Fetches next = fetches(p, d, h);
+            if (next.a + next.b == 0) return;
+            h.fetch_a = next.a;
+            h.fetch_b = next.b;
+            visit(h);
+          });
     }
   }
 }

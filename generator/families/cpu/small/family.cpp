@@ -5,6 +5,7 @@
 
 #include "generator/families/cpu/common/host.h"
 #include "generator/families/cpu/small/config.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::small {
@@ -110,6 +111,9 @@ constexpr Rule<HostSmall, SmallSizes> kRules[] = {
               (way == Parallel::batch && p.gemm.batch > 1 && d.compute_units > 1);
      }}};
 
+constexpr int kMostVectors = 8, kMostRows = 28;  // of a register tile
+constexpr std::array kUnrolls{0, 1, 4, 8};
+
 void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
@@ -130,19 +134,15 @@ void enumerate(const Problem& p, const DeviceCaps& d,
       const bool narrows = isa == Isa::avx512 && bytes == row->vector_bytes && across > 1 &&
                            edge_lanes(g.n, {*row, lane_count}) < lane_count;
       const bool streams = beyond && isa != Isa::portable && whole_vectors(g, lane_count);
-      for (int nv = 1; nv <= std::min(across, 8); ++nv)
-        for (int mr = 1; mr <= std::min<std::int64_t>(g.m, 28); ++mr) {
-          const bool even = g.m % mr == 0, full = mr * nv * 2 >= host::vector_registers(isa);
-          if (!even && !full) continue;
-          for (const int unroll : {0, 1, 4, 8}) {
-            if (unroll == 0 && double(mr) * nv * double(g.k) > kWorthUnrolling) continue;
-            for (const Parallel way : ways)
-              for (const bool narrow : {false, true})
-                for (const bool stream : {false, true})
-                  if ((!narrow || narrows) && (!stream || streams))
-                    visit(HostSmall{isa, bytes, mr, nv, unroll, way, narrow, stream});
-          }
-        }
+      Product(multiples(1, std::min(across, kMostVectors)),
+              multiples(1, int(std::min<std::int64_t>(g.m, kMostRows))), kUnrolls, ways,
+              no_yes(narrows), no_yes(streams))
+          .each([&](int nv, int mr, int unroll, Parallel way, bool narrow, bool stream) {
+            const bool even = g.m % mr == 0, full = mr * nv * 2 >= host::vector_registers(isa);
+            if (!even && !full) return;
+            if (unroll == 0 && double(mr) * nv * double(g.k) > kWorthUnrolling) return;
+            visit(HostSmall{isa, bytes, mr, nv, unroll, way, narrow, stream});
+          });
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/gemm_types.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::host::weights {
@@ -96,12 +97,11 @@ void enumerate(const Problem& p, const DeviceCaps& d,
     if (p.gemm.batch > 1) ways.push_back(Parallel::batch);
   }
   const int factors = gated(p.gemm) ? 2 : 1;
-  for (const Isa isa : host::isas(d))
-    for (const bool pairs : {false, true})
-      for (int mr = 1; mr <= std::clamp<std::int64_t>(p.gemm.m, 1, 8); ++mr)
-        for (int nr = factors; nr <= 8; nr += factors)
-          for (const bool ahead : {false, true})
-            for (const Parallel way : ways) visit(HostWeights{isa, pairs, mr, nr, ahead, way});
+  Product(host::isas(d), kNoYes, multiples(1, int(std::clamp<std::int64_t>(p.gemm.m, 1, 8))),
+          multiples(factors, 8), kNoYes, ways)
+      .each([&](Isa isa, bool pairs, int mr, int nr, bool ahead, Parallel way) {
+        visit(HostWeights{isa, pairs, mr, nr, ahead, way});
+      });
 }
 
 Parameters parameters(const Problem& p, const DeviceCaps& d, const HostWeights& h,
