@@ -6,6 +6,7 @@
 
 #include "generator/families/cuda/gemv/config.h"
 #include "generator/families/cuda/mma/sizes.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::gemv {
@@ -150,6 +151,11 @@ constexpr Rule<CudaGemv, GemvSizes> kRules[] = {
        return w.blocks < std::int64_t{1} << 31;
      }}};
 
+constexpr std::array kRows{1, 2, 4};
+constexpr std::array kWidths{0, 1, 2, 4, 8, 16};
+constexpr std::array kWarps{4, 8};
+constexpr std::array kMatrixWarps{2, 4, 8, 16};
+
 void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   const int aligned =
@@ -160,14 +166,12 @@ void enumerate(const Problem& p, const DeviceCaps&,
     // Its own code, and code for as many rows and fewer, which a range may share.
     for (const int room : {0, 2, 4, 8, 16}) {
       if (room != 0 && (room < thin || (room > 2 && room / 2 >= thin))) continue;
-      for (const int rows : {1, 2, 4})
-        for (const int width : {0, 1, 2, 4, 8, 16}) {
-          // Where words are aligned anyway, nothing need be shifted.
-          if (width == 0 && aligned >= 16) continue;
-          for (const int warps : {4, 8}) visit(CudaGemv{rows, width, warps, swap, false, room});
-        }
-      for (const int warps : {2, 4, 8, 16})
-        visit(CudaGemv{kMatrixRows, 0, warps, swap, true, room});
+      Product(kRows, kWidths, kWarps).each([&](int rows, int width, int warps) {
+        // Where words are aligned anyway, nothing need be shifted.
+        if (width == 0 && aligned >= 16) return;
+        visit(CudaGemv{rows, width, warps, swap, false, room});
+      });
+      for (const int warps : kMatrixWarps) visit(CudaGemv{kMatrixRows, 0, warps, swap, true, room});
     }
   }
 }

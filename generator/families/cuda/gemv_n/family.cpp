@@ -8,6 +8,7 @@
 #include "generator/families/cuda/gemv_n/config.h"
 #include "generator/families/cuda/mma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::gemv_n {
@@ -132,6 +133,11 @@ constexpr Rule<C, Sizes> kRules[] = {
        return w.blocks < std::int64_t{1} << 31;
      }}};
 
+constexpr std::array kWarps{2, 4, 8, 16};
+constexpr std::array kWords{1, 2, 4};
+constexpr std::array kAhead{1, 2, 4, 8};
+constexpr std::array kSplits{1, 2, 3, 4, 6, 8, 16, 32};
+
 void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   for (const bool swap : {false, true}) {
@@ -139,19 +145,17 @@ void enumerate(const Problem& p, const DeviceCaps&,
     if (thin > kMostThin) continue;
     for (const int room : {1, 2, 4, 8, 16}) {
       if (room < thin || (room > 1 && room / 2 >= thin)) continue;
-      for (const bool matrix : {false, true})
-        for (const int warps : {2, 4, 8, 16})
-          for (const int words : {1, 2, 4})
-            for (const int ahead : {1, 2, 4, 8})
-              for (const int splits : {1, 2, 3, 4, 6, 8, 16, 32})
-                if ((matrix || words == 1))
-                  visit(C{.thin = room,
-                          .warps = warps,
-                          .ahead = ahead,
-                          .words = words,
-                          .splits = splits,
-                          .matrix = matrix,
-                          .swap = swap});
+      Product(kNoYes, kWarps, kWords, kAhead, kSplits)
+          .each([&](bool matrix, int warps, int words, int ahead, int splits) {
+            if (!matrix && words > 1) return;
+            visit(C{.thin = room,
+                    .warps = warps,
+                    .ahead = ahead,
+                    .words = words,
+                    .splits = splits,
+                    .matrix = matrix,
+                    .swap = swap});
+          });
     }
   }
 }

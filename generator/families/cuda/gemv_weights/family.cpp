@@ -15,6 +15,7 @@
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/taken.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::gemv_weights {
@@ -139,6 +140,10 @@ double rows_of(const Gemm& g) {
   return g.grouping() == Grouping::masked ? expected_rows_of(g) : double(g.m);
 }
 
+constexpr std::array kTilesN{16, 32, 64};
+constexpr std::array kWarps{1, 2, 4, 8, 16};
+constexpr std::array kAhead{1, 2, 3, 4, 6, 8};
+
 void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   if (!has_weights(p.gemm)) return;
@@ -147,10 +152,9 @@ void enumerate(const Problem& p, const DeviceCaps&,
     // More rows would read the weights again.
     if (rows > tile_m && tile_m < 32) continue;
     if (rows > 32 || (tile_m > 8 && tile_m / 2 >= rows)) continue;
-    for (const int tile_n : {16, 32, 64})
-      for (const int warps : {1, 2, 4, 8, 16})
-        for (const int ahead : {1, 2, 3, 4, 6, 8})
-          visit(C{.tile_n = tile_n, .tile_m = tile_m, .warps = warps, .ahead = ahead});
+    Product(kTilesN, kWarps, kAhead).each([&](int tile_n, int warps, int ahead) {
+      visit(C{.tile_n = tile_n, .tile_m = tile_m, .warps = warps, .ahead = ahead});
+    });
   }
 }
 

@@ -13,6 +13,7 @@
 #include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
 #include "generator/problem/taken.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::mma {
@@ -242,30 +243,30 @@ void enumerate(const Problem& p, const DeviceCaps& d,
   const int size = size_of(g.a.dtype);
   // There a few points are enough, so that the search spends its time on the others.
   const bool few = wgmma_is_better(p, d);
-  for (const int instruction_k : cuda::mma_depths(g, d))
-    for (const auto& s : kShapes) {
-      // A tile much wider than the problem computes nothing but zeros.
-      if ((s.m >= 32 && s.m / 2 >= g.m) || (s.n >= 64 && s.n / 2 >= g.columns_of_b())) continue;
-      for (const int bytes : {64, 128, 256}) {
-        if ((bytes == 256 && size <= 2) || (few && bytes != 128)) continue;
-        CudaMma c{.block_m = s.m,
-                  .block_n = s.n,
-                  .block_k = bytes / size,
-                  .warps_m = s.warps_m,
-                  .warps_n = s.warps_n,
-                  .instruction_k = instruction_k};
-        const auto a = conflict_free({g.a.dtype, true, p.a_k_major, c.block_m, c.block_k});
-        const auto b = conflict_free({g.b.dtype, false, p.b_k_major, c.block_n, c.block_k});
-        if (!a || !b) continue;
-        c.bits_a = a->bits, c.base_a = a->base, c.shift_a = a->shift;
-        c.bits_b = b->bits, c.base_b = b->base, c.shift_b = b->shift;
-        for (const int group : {8, 16}) {
-          if (group == 16 && (few || g.m <= s.m * 8 || g.columns_of_b() <= s.n)) continue;
-          c.group = group;
-          visit_stages(p, d, c, few, visit);
-        }
-      }
+  const std::vector<int> depths = few         ? std::vector{128}
+                                  : size <= 2 ? std::vector{64, 128}
+                                              : std::vector{64, 128, 256};  // bytes of k
+  const auto instructions = cuda::mma_depths(g, d);
+  Product(instructions, kShapes, depths).each([&](int instruction_k, const auto& s, int bytes) {
+    // A tile much wider than the problem computes nothing but zeros.
+    if ((s.m >= 32 && s.m / 2 >= g.m) || (s.n >= 64 && s.n / 2 >= g.columns_of_b())) return;
+    CudaMma c{.block_m = s.m,
+              .block_n = s.n,
+              .block_k = bytes / size,
+              .warps_m = s.warps_m,
+              .warps_n = s.warps_n,
+              .instruction_k = instruction_k};
+    const auto a = conflict_free({g.a.dtype, true, p.a_k_major, c.block_m, c.block_k});
+    const auto b = conflict_free({g.b.dtype, false, p.b_k_major, c.block_n, c.block_k});
+    if (!a || !b) return;
+    c.bits_a = a->bits, c.base_a = a->base, c.shift_a = a->shift;
+    c.bits_b = b->bits, c.base_b = b->base, c.shift_b = b->shift;
+    for (const int group : {8, 16}) {
+      if (group == 16 && (few || g.m <= s.m * 8 || g.columns_of_b() <= s.n)) continue;
+      c.group = group;
+      visit_stages(p, d, c, few, visit);
     }
+  });
 }
 
 GpuLaunch launch(const Problem&, const DeviceCaps&, const CudaMma&, const MmaSizes& w) {

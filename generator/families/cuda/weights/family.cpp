@@ -12,6 +12,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/taken.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::cuda::weights {
@@ -129,23 +130,24 @@ void visit_stages(const Problem& p, const DeviceCaps& d, CudaWeights c,
     }
 }
 
+constexpr std::array kTilesM{8, 16, 32, 64, 128};
+constexpr std::array kTilesN{32, 64, 128, 256};
+constexpr std::array kWarps{2, 4, 8};
+constexpr std::array kGroups{8, 16};
+
 void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   if (!computes(p.gemm, d)) return;
-  for (const int tile_m : {8, 16, 32, 64, 128}) {
-    // A tile much wider than the problem computes nothing but zeros.
-    if (tile_m > 8 && tile_m / 2 >= p.gemm.m) continue;
-    for (const int tile_n : {32, 64, 128, 256}) {
-      if (tile_n > 32 && tile_n / 2 >= p.gemm.columns_of_b()) continue;
-      for (const int warps : {2, 4, 8}) {
-        if (tile_n < 16 * warps || tile_n > 64 * warps) continue;
-        for (const int group : {8, 16})
-          if (group == 8 || p.gemm.m > tile_m * 8)
-            visit_stages(p, d, {.tile_n = tile_n, .tile_m = tile_m, .warps = warps, .group = group},
-                         visit);
-      }
-    }
-  }
+  Product(kTilesM, kTilesN, kWarps, kGroups)
+      .each([&](int tile_m, int tile_n, int warps, int group) {
+        // A tile much wider than the problem computes nothing but zeros.
+        if (tile_m > 8 && tile_m / 2 >= p.gemm.m) return;
+        if (tile_n > 32 && tile_n / 2 >= p.gemm.columns_of_b()) return;
+        if (tile_n < 16 * warps || tile_n > 64 * warps) return;
+        if (group > 8 && p.gemm.m <= tile_m * 8) return;
+        visit_stages(p, d, {.tile_n = tile_n, .tile_m = tile_m, .warps = warps, .group = group},
+                     visit);
+      });
 }
 
 GpuLaunch launch(const Problem&, const DeviceCaps&, const CudaWeights& c, const WeightsSizes& w) {

@@ -8,6 +8,7 @@
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::hip::mfma {
@@ -151,7 +152,9 @@ Banks best_banks(const Problem& p, const DeviceCaps& d, HipMfma c) {
   return best;
 }
 
-constexpr int kTiles[] = {16, 32, 64, 96, 128, 192, 256};
+constexpr std::array kTiles{16, 32, 64, 96, 128, 192, 256};
+constexpr std::array kDepths{64, 128, 256};
+constexpr std::array kStagings{Staging::single, Staging::twice, Staging::direct};
 constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
                                           {1, 4}, {4, 1}, {2, 4}, {4, 2}};
 
@@ -165,22 +168,17 @@ void visit_launches(const Problem& p, const DeviceCaps& d, HipMfma c,
     if (broken_rule(p, d, c).empty()) paces.push_back(pace);
   }
   if (paces.empty()) return;
-  for (const Pace pace : paces) {
+  std::vector<int> chunks{0}, groups{4};
+  if (d.gpu.chiplets >= 2 && many) chunks.push_back(d.arch == "gfx950" ? 64 : 16);
+  if (many && w.tiles_m > 4) groups.push_back(8);
+  Product(paces, chunks, groups, kNoYes).each([&](Pace pace, int chunk, int group, bool steered) {
+    if (steered && pace != Pace::free) return;
     c.pace = pace;
-    for (const int chunk : {0, d.arch == "gfx950" ? 64 : 16}) {
-      if (chunk > 0 && (d.gpu.chiplets < 2 || !many)) continue;
-      for (const int group : {4, 8}) {
-        if (group != 4 && (!many || w.tiles_m <= 4)) continue;
-        for (const bool steered : {false, true}) {
-          if (steered && pace != Pace::free) continue;
-          c.chunk = chunk;
-          c.group = group;
-          c.priority = c.fence = steered;
-          visit(c);
-        }
-      }
-    }
-  }
+    c.chunk = chunk;
+    c.group = group;
+    c.priority = c.fence = steered;
+    visit(c);
+  });
   c.chunk = 0;
   c.group = 4;
   c.pace = paces.front();
@@ -195,32 +193,27 @@ void visit_launches(const Problem& p, const DeviceCaps& d, HipMfma c,
 void visit_tiles(const Problem& p, const DeviceCaps& d, HipMfma c,
                  const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
-  for (const int m : kTiles)
-    for (const int n : kTiles) {
-      // A tile much larger than the problem computes nothing but zeros.
-      if ((m > 16 && m / 2 >= g.m) || (n > 16 && n / 2 >= g.n)) continue;
-      for (const auto& [waves_m, waves_n] : kWaves)
-        for (const int depth : {64, 128, 256})
-          for (const Staging staging : {Staging::single, Staging::twice, Staging::direct}) {
-            c.tile_m = m;
-            c.tile_n = n;
-            c.waves_m = waves_m;
-            c.waves_n = waves_n;
-            c.depth = depth;
-            c.staging = staging;
-            if (!shares_evenly(c) || m * n / (waves_m * waves_n) > 128 * 128) continue;
-            // Waves with less than one instruction's square of work only wait for each other.
-            if (m * n >= 64 * 64 && waves_m * waves_n == 1) continue;
-            for (const bool turn : {false, true}) {
-              c.turn = turn;
-              c.pace = Pace::free;
-              c.banks = Banks::plain;
-              if (!broken_rule(p, d, c).empty()) continue;
-              c.banks = best_banks(p, d, c);
-              visit_launches(p, d, c, visit);
-            }
-          }
-    }
+  Product(kTiles, kTiles, kWaves, kDepths, kStagings, kNoYes)
+      .each([&](int m, int n, std::pair<int, int> waves, int depth, Staging staging, bool turn) {
+        // A tile much larger than the problem computes nothing but zeros.
+        if ((m > 16 && m / 2 >= g.m) || (n > 16 && n / 2 >= g.n)) return;
+        c.tile_m = m;
+        c.tile_n = n;
+        c.waves_m = waves.first;
+        c.waves_n = waves.second;
+        c.depth = depth;
+        c.staging = staging;
+        c.turn = turn;
+        const int count = waves.first * waves.second;
+        if (!shares_evenly(c) || m * n / count > 128 * 128) return;
+        // Waves with less than one instruction's square of work only wait for each other.
+        if (m * n >= 64 * 64 && count == 1) return;
+        c.pace = Pace::free;
+        c.banks = Banks::plain;
+        if (!broken_rule(p, d, c).empty()) return;
+        c.banks = best_banks(p, d, c);
+        visit_launches(p, d, c, visit);
+      });
 }
 
 void enumerate(const Problem& p, const DeviceCaps& d,

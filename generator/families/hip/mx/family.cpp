@@ -7,6 +7,7 @@
 #include "generator/families/hip/mfma/sizes.h"
 #include "generator/families/hip/mx/config.h"
 #include "generator/problem/extent.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 
 namespace kiln::hip::mx {
@@ -144,7 +145,10 @@ constexpr Rule<HipMx, MxSizes> kRules[] = {
               hip::launchable(w.blocks, w.threads);
      }}};
 
-constexpr int kTiles[] = {16, 32, 64, 128, 256};
+constexpr std::array kRows{16, 32};  // of an instruction
+constexpr std::array kTiles{16, 32, 64, 128, 256};
+constexpr std::array kDepths{128, 256};
+constexpr std::array kStagings{Staging::single, Staging::twice};
 constexpr std::pair<int, int> kWaves[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2},
                                           {1, 4}, {4, 1}, {2, 4}, {4, 2}};
 
@@ -174,20 +178,15 @@ void enumerate(const Problem& p, const DeviceCaps& d,
                const std::function<void(const Config&)>& visit) {
   const Gemm& g = p.gemm;
   if (g.m < 1 || g.n < 1 || g.a.q.scale != Scale::mx_32) return;
-  for (const int rows : {16, 32})
-    for (const int m : kTiles)
-      for (const int n : kTiles) {
+  Product(kRows, kTiles, kTiles, kWaves, kDepths, kStagings)
+      .each([&](int rows, int m, int n, std::pair<int, int> waves, int depth, Staging staging) {
         // A tile much larger than the problem computes nothing but zeros.
-        if ((m > rows && m / 2 >= g.m) || (n > rows && n / 2 >= g.n)) continue;
-        for (const auto& [waves_m, waves_n] : kWaves)
-          for (const int depth : {128, 256})
-            for (const Staging staging : {Staging::single, Staging::twice}) {
-              HipMx c{.rows = rows, .tile_m = m, .tile_n = n, .tile_k = depth};
-              c.waves_m = waves_m, c.waves_n = waves_n, c.staging = staging;
-              if (!shares_evenly(c) || !broken_rule(p, d, c).empty()) continue;
-              visit_launches(p, d, c, visit);
-            }
-      }
+        if ((m > rows && m / 2 >= g.m) || (n > rows && n / 2 >= g.n)) return;
+        HipMx c{.rows = rows, .tile_m = m, .tile_n = n, .tile_k = depth};
+        c.waves_m = waves.first, c.waves_n = waves.second, c.staging = staging;
+        if (!shares_evenly(c) || !broken_rule(p, d, c).empty()) return;
+        visit_launches(p, d, c, visit);
+      });
 }
 
 void add_sizes(Parameters& out, const Problem& p, const DeviceCaps& d, const HipMx& c,

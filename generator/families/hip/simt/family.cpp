@@ -6,6 +6,7 @@
 #include "generator/families/hip/simt/config.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
+#include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
 #include "kiln/numeric.hpp"
 
@@ -64,16 +65,25 @@ constexpr Rule<HipSimt, SimtSizes> kRules[] = {
        return hip::launchable(w.blocks, w.threads);
      }}};
 
+constexpr std::array kTiles{16, 32, 64, 128};
+constexpr std::array kDepths{8, 16, 32};
+/// Rows and columns of a thread.
+constexpr std::array<std::pair<int, int>, 6> kEach{
+    {{1, 1}, {2, 2}, {4, 4}, {8, 4}, {4, 8}, {8, 8}}};
+constexpr std::array kPads{0, 4};
+
 void enumerate(const Problem& p, const DeviceCaps&,
                const std::function<void(const Config&)>& visit) {
   if (p.gemm.b_packed) return;
-  for (const int m : {16, 32, 64, 128})
-    for (const int n : {16, 32, 64, 128})
-      for (const int k : {8, 16, 32})
-        for (const auto& [em, en] : {std::pair{1, 1}, {2, 2}, {4, 4}, {8, 4}, {4, 8}, {8, 8}})
-          for (const int pad : {0, 4})
-            visit(HipSimt{
-                .tile_m = m, .tile_n = n, .tile_k = k, .each_m = em, .each_n = en, .pad = pad});
+  Product(kTiles, kTiles, kDepths, kEach, kPads)
+      .each([&](int m, int n, int k, std::pair<int, int> each, int pad) {
+        visit(HipSimt{.tile_m = m,
+                      .tile_n = n,
+                      .tile_k = k,
+                      .each_m = each.first,
+                      .each_n = each.second,
+                      .pad = pad});
+      });
 }
 
 /// How one operand's elements are stored and scaled.
