@@ -10,44 +10,90 @@
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
 
-namespace kiln::cuda {
+namespace kiln::cuda::wgmma_model {
 namespace {
+
+// The numbers of the model. [fit]: to the points above; [measured] on an H200, as said beside it;
+// [counted]: instructions of the generated code; [trial]: chosen by trial, no measurement is kept.
+
+// --- A stage.
+/// Bytes a cycle that shared memory gives to the instructions [fit].
+constexpr double kSharedRate = 151, kSharedRateOfTwo = 145;
+/// How much longer a right operand takes that is not k-major, by whether its rows are whole boxes
+/// of 32 [fit].
+constexpr double kMisfit32 = 1.5, kMisfit = 1.9;
+constexpr double kLeastMultiply =
+    57;                         // cycles of an instruction with registers, however few rows [fit]
+constexpr double kL2Rate = 73;  // bytes a cycle of an SM [fit]
+constexpr double kStraddlingRate = 47;  // bytes a nanosecond of rows that straddle lines [measured]
+constexpr double kTurnPingpong = 14, kTurnOfTwo = 19;  // cycles from stage to stage [fit]
+constexpr double kFirstWords = 40;    // cycles until a left operand is in registers [trial]
+constexpr double kClusterStage = 10;  // cycles [fit]
+
+// --- The end of a tile: cycles of a warpgroup for an element of D.
+constexpr double kStoreList = 0.055;   // of 2 bytes, by 16 bytes [counted]
+constexpr double kStoreStaged = 0.75;  // rows at any address [counted]
+constexpr double kStorePaired = 0.14;  // two elements at a time [counted]
+constexpr double kStoreBox = 0.044;    // of 2 bytes, a box [fit]
+constexpr double kFinish = 650;        // cycles of any tile [fit]
+constexpr double kMeeting = 600;  // cycles of clusters that exchange the largest values [trial]
+constexpr double kShownPingpong = 0.5, kShown = 1.1;  // of it, before another tile [fit]
+constexpr double kStreamTurns = 1.27;  // stream-K by turns, where tiles end within k [fit]
+constexpr double kStreamRound = 0.1;   // of a tile, for the uneven end of stream-K [trial]
+
+// --- Memory.
+constexpr double kOfNominal = 0.94;    // of the card's rate [fit]
+constexpr double kBytesBeyond = 0.67;  // of a byte, of those of rows that do not exist [fit]
+constexpr double kPort = 158;          // bytes a nanosecond of a pair of SMs [fit]
+constexpr double kLatency = 950;       // nanoseconds [fit]
+
+// --- A call, in nanoseconds but where cycles are said.
+constexpr double kClock = 0.87, kGhz = 2;  // the clock under load [fit]; where it is not known
+constexpr double kCall = 940;              // [fit]
+constexpr double kCluster = 840;           // launch of clusters of two [fit]
+constexpr double kSecondLaunch = 1700, kSummedRate = 1500;  // and bytes a nanosecond [fit]
+constexpr double kReduction = 4200, kTurnOfPart = 80;  // cycles, and of each turn of parts [fit]
+constexpr double kPartRate = 43;                 // bytes a cycle of parts that are added [fit]
+constexpr double kPartsOfStream = 3;             // that share a tile, at most [trial]
+constexpr double kPack = 800, kPackRate = 2800;  // a copy's launch, bytes a nanosecond [trial]
+constexpr double kExposed = 0.21;                // of the shorter of work and memory [fit]
+
+// --- One order of tiles stands for all in the first guesses [trial].
+constexpr double kHilbert = 1.02, kOtherWalk = 1.015, kSwapped = 1.01, kAlternating = 1.005;
 
 /// Bytes a cycle that shared memory gives to the instructions. Two warpgroups of one tile get less
 /// than one, or than two that take turns.
 double shared_rate(const CudaWgmma& c) {
-  if (c.warpgroups == 1) return 151;
-  return c.pingpong ? 151 : 145;
+  return c.warpgroups == 1 || c.pingpong ? kSharedRate : kSharedRateOfTwo;
 }
 
 /// How much longer the instructions read a right operand that is not k-major, whose rows are not
 /// whole boxes of 64.
 double misfit(const WgmmaSizes& w, const CudaWgmma& c) {
   if (!w.right.across_k || c.right % 64 == 0) return 1;
-  return c.right % 32 == 0 ? 1.5 : 1.9;
+  return c.right % 32 == 0 ? kMisfit32 : kMisfit;
 }
 
 /// Products of parts that a stage is multiplied by.
 double products(const CudaWgmma& c) { return c.halves ? 3 : 1; }
 
-/// Cycles of one stage: the instructions (right / 2 each, but no fewer than 57), what shared memory
-/// moves for them, or what L2 gives; and the turn-over between stages.
+/// Cycles of one stage: the instructions (right / 2 each, but no fewer than some), what shared
+/// memory moves for them, or what L2 gives; and the turn-over between stages.
 double stage_cycles(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c, double ghz) {
-  const double multiply = products(c) * 4.0 * c.left / 64 * std::max(c.right / 2.0, 57.0);
+  const double multiply = products(c) * 4.0 * c.left / 64 * std::max(c.right / 2.0, kLeastMultiply);
   const double read = products(c) * c.left / 64.0 * (64 + c.right) * 128;
   const double moved =
       (read + w.parts * double(c.left + c.right) * 128) * misfit(w, c) / shared_rate(c);
-  // 73 bytes a cycle and SM; rows that straddle lines came at 47 bytes a nanosecond.
   const auto from_l2 = [&](const WgmmaSizes::Side& s, bool is_a, int rows) {
     const bool whole = s.pack || in_whole_lines(is_a ? p.gemm.a : p.gemm.b);
-    return w.parts * rows * 128.0 / (whole ? 73 : 47 / ghz);
+    return w.parts * rows * 128.0 / (whole ? kL2Rate : kStraddlingRate / ghz);
   };
   const double copied = from_l2(w.left, !c.swap, c.left) / c.cluster_right +
                         from_l2(w.right, c.swap, c.right) / c.cluster_left;
-  const double turn = c.warpgroups == 1 ? 0 : c.pingpong ? 14 : 19;
+  const double turn = c.warpgroups == 1 ? 0 : c.pingpong ? kTurnPingpong : kTurnOfTwo;
   // The first words of a stage are waited for before its first instruction.
-  const double fetched = w.left_registers ? 40 : 0;
-  return std::max({multiply, moved, copied}) + turn + fetched + (w.cluster > 1 ? 10 : 0);
+  const double fetched = w.left_registers ? kFirstWords : 0;
+  return std::max({multiply, moved, copied}) + turn + fetched + (w.cluster > 1 ? kClusterStage : 0);
 }
 
 /// Groups of rows share one A and one D; of masked groups the rows that are expected count.
@@ -80,9 +126,9 @@ double bytes_of(const Gemm& g) {
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
 double out_of_registers(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
   // By 16 bytes, some 5 instructions a unit instead of a box's.
-  if (lists_products(p.gemm)) return 0.055 * size_of(p.gemm.d.dtype) / 2;
-  if (w.store == WgmmaSizes::Store::staged) return 0.75;
-  return c.paired ? 0.14 : 0.044 * size_of(p.gemm.d.dtype) / 2;
+  if (lists_products(p.gemm)) return kStoreList * size_of(p.gemm.d.dtype) / 2;
+  if (w.store == WgmmaSizes::Store::staged) return kStoreStaged;
+  return c.paired ? kStorePaired : kStoreBox * size_of(p.gemm.d.dtype) / 2;
 }
 
 /// Bytes of rows that copies ask for and that do not exist; behind a group's lie the next one's.
@@ -108,9 +154,8 @@ double bytes_beyond(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
 /// take 9.5 us, not the 7.5 us of their bytes, because 14 pairs go on alone with a second tile at
 /// the rate of a port. Below that, a pair gets what its pipelines keep in flight for a latency.
 double memory_ns(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w, const CudaWgmma& c) {
-  constexpr double kPort = 158, kLatency = 950;  // bytes a nanosecond; nanoseconds
-  const double rate = 0.94 * std::max(1, d.gpu.memory_gbs);
-  const double bytes = bytes_of(p.gemm) + 0.67 * bytes_beyond(p, w, c);
+  const double rate = kOfNominal * std::max(1, d.gpu.memory_gbs);
+  const double bytes = bytes_of(p.gemm) + kBytesBeyond * bytes_beyond(p, w, c);
   const int sms = std::max(2, w.cluster);  // that work on one tile, or the two of a pair
   const double groups = std::max(1, d.compute_units / sms);
   const double flight = double(w.cluster) * c.stages * (c.left + c.right) * 128;
@@ -128,49 +173,56 @@ double memory_ns(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w, con
 }
 
 }  // namespace
+}  // namespace kiln::cuda::wgmma_model
+
+namespace kiln::cuda {
 
 bool in_whole_lines(const Matrix& m) { return m.ld * size_of(m.dtype) % 128 == 0; }
 
 double wgmma_ns(const Problem& p, const DeviceCaps& d, const CudaWgmma& c, const WgmmaSizes& w) {
-  const double ghz = 0.87 * (d.ghz > 0 ? d.ghz : 2.0);  // the clock under load
+  using namespace wgmma_model;
+  const double ghz = kClock * (d.ghz > 0 ? d.ghz : kGhz);
   const double tile = double(c.left) * c.right;
   const int splits = c.splits;
   const double per_cluster = tiles_of(p.gemm, w, c) * splits / w.clusters;
-  const double rounds = c.sharing == Sharing::stream ? per_cluster + 0.1 : std::ceil(per_cluster);
+  const double rounds =
+      c.sharing == Sharing::stream ? per_cluster + kStreamRound : std::ceil(per_cluster);
   // Where another tile follows, pingpong hides half of the epilogue.
-  const double meeting = w.scale_pairs ? 600 : 0;
-  const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + 650 + meeting;
-  const double shown = c.pingpong ? 0.5 : 1.1;
+  const double meeting = w.scale_pairs ? kMeeting : 0;
+  const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + kFinish + meeting;
+  const double shown = c.pingpong ? kShownPingpong : kShown;
   // Two warpgroups that take turns wait for each other where a tile ends in the middle of k.
-  const double turns = c.sharing == Sharing::stream && c.pingpong ? 1.27 : 1;
+  const double turns = c.sharing == Sharing::stream && c.pingpong ? kStreamTurns : 1;
   const double cycles =
       turns * rounds * stages_of_tile(p.gemm, w.depth) / splits * stage_cycles(p, w, c, ghz) +
       (rounds - 1) * shown * finish;
   // What follows the last stage.
-  double after = finish / ghz + (w.cluster > 1 ? 840 : 0);
+  double after = finish / ghz + (w.cluster > 1 ? kCluster : 0);
   if (c.sharing == Sharing::summed) {
     // A second launch that waits for the first, and its traffic with L2.
     const double bytes = double(w.tiles) * w.cluster * splits * tile * 4;
-    after += 1700 + bytes / 1500;
+    after += kSecondLaunch + bytes / kSummedRate;
   } else if (c.sharing != Sharing::tiles) {
-    const double parts = c.sharing == Sharing::split ? splits : 3;
-    after +=
-        (4200 + std::max(std::ceil(parts / w.partials_at_once) * 80, parts * tile * 4 / 43)) / ghz;
+    const double parts = c.sharing == Sharing::split ? splits : kPartsOfStream;
+    after += (kReduction + std::max(std::ceil(parts / w.partials_at_once) * kTurnOfPart,
+                                    parts * tile * 4 / kPartRate)) /
+             ghz;
   }
   const double memory = memory_ns(p, d, w, c);
   double packing = 0;
   for (const auto* s : {&w.left, &w.right})
-    if (s->pack) packing += 800 + 2.0 * double(s->packed.bytes) / 2800;
+    if (s->pack) packing += kPack + 2.0 * double(s->packed.bytes) / kPackRate;
   const double work = cycles / ghz;
   // One order of tiles stands for all in the first guesses; the others come after other tiles, the
   // curve, which gained nothing beyond noise, last.
-  const double walk = c.along == Along::hilbert                ? 1.02
+  const double walk = c.along == Along::hilbert                ? kHilbert
                       : c.along == Along::left && c.group == 8 ? 1.0
-                                                               : 1.015;
+                                                               : kOtherWalk;
   // Turns at the tensor cores took 0.90 of the time in products of some 7 us, 1.10 in large ones
   // (H200).
-  const double order = walk * (c.swap ? 1.01 : 1.0) * (c.alternate ? 1.005 : 1.0);
-  return (940 + packing + after + std::max(work, memory) + 0.21 * std::min(work, memory)) * order;
+  const double order = walk * (c.swap ? kSwapped : 1.0) * (c.alternate ? kAlternating : 1.0);
+  return (kCall + packing + after + std::max(work, memory) + kExposed * std::min(work, memory)) *
+         order;
 }
 
 }  // namespace kiln::cuda
