@@ -278,6 +278,46 @@ Parameters parameters(const Problem& p, const DeviceCaps& d, const HostAmx& h, c
   return out;
 }
 
+// The numbers of the model. [measured]: on a Xeon (Sapphire Rapids), as said beside it or in
+// docs/performance-log.md, 2026-11-25; [counted]: instructions of the generated code; [trial]:
+// chosen by trial, no measurement is kept.
+
+// --- What stays in a cache, as shares of it [trial].
+constexpr double kStripInL1 = 0.5, kStripInL2 = 0.6;  // of strips' operands
+// A left block has half of L1, or five sixths (0.5 / 0.6) where the right one's tiles go past it.
+constexpr double kPastL1 = 0.6;
+constexpr double kTilesInL1 = 0.6, kLeftInL1 = 0.85;  // of both operands, of the left one alone
+constexpr double kSpilling = 0.9;                     // of L1: from there on all tiles come from L2
+constexpr double kBlocksInL2 = 0.6, kPanelsInL2 = 0.5;
+
+// --- Strips.
+constexpr double kThirdsLoads = 4;  // loads of thirds, of those of one product [counted]
+constexpr double kFinishRow = 4, kFinish = 60;  // cycles of 16 accumulators, of their block [trial]
+constexpr double kExposed = 0.3;                // of the shorter of arithmetic and streams [trial]
+/// Of reading rows that come no faster than they are multiplied: they are only held up by asking
+/// for them ahead (16×4096×4096: int8 1.77 ms instead of 1.27, bf16 3.24 instead of 2.52).
+constexpr double kHeldUp = 0.35;
+// To pack a unit of the right operand, and the share of its bytes' time beside it [trial].
+constexpr double kTransposedNs = 0.35, kCopiedNs = 0.25;
+constexpr double kPackedOnce = 0.5;
+// To copy left rows, in L2's time for their bytes: k-major ones, others [trial].
+constexpr double kCopyInPlace = 8, kCopy = 32;
+constexpr double kStreamD = 0.8, kOverlapD = 1.2, kStoreD = 2;  // of D's bytes' time [trial]
+constexpr double kPartialBytes = 8;  // to and from L3, of an accumulator between passes [counted]
+
+// --- Blocks.
+constexpr double kRightTile = 6, kSpilledTile = 20;  // cycles from L2 beside products [measured]
+constexpr double kAccumulators = 54;  // cycles of a tile of them, there and back [measured]
+constexpr double kCrowded = 0.3;      // of what L2 holds beyond its share [trial]
+constexpr double kAgain = 0.5;        // of reading copies again: half hides [trial]
+constexpr double kOfMemory = 0.75;    // of memory's rate, while elements are copied [trial]
+// Nanoseconds of an element beside it [trial].
+constexpr double kSplitNs = 1, kTransposedLeftNs = 0.15, kTransposedRightNs = 0.05;
+constexpr double kStreamedBlock = 1.5, kStoredBlock = 3;  // of D's bytes' time [trial]
+
+// --- A call, in nanoseconds [trial].
+constexpr double kCallNs = 60, kTeamNs = 2000, kReduceNs = 1000;
+
 /// What one thread does, in elements of the left operand's rows and the right one's columns.
 struct Share {
   double left, right, k, batch;
@@ -316,20 +356,22 @@ double predict_strips(const Problem& p, const DeviceCaps& d, const HostAmx& h, c
   const double steps = std::ceil(s.k / w.step), passes = std::ceil(s.k / h.kc);
   const host::Microarchitecture& core = host::microarchitecture(d);
   const double dots = core.tile_cycles * h.mt * h.nt * products(h);
-  const double loads = kTileBytes / core.load_bytes * (h.mt + h.nt) * (h.thirds ? 4 : 1);
-  const double compute = blocks *
-                         (steps * std::max(dots, loads) + passes * (4 * 16.0 * h.mt * h.nt + 60)) *
-                         rate.cycle;
+  const double loads = kTileBytes / core.load_bytes * (h.mt + h.nt) * (h.thirds ? kThirdsLoads : 1);
+  const double compute =
+      blocks *
+      (steps * std::max(dots, loads) + passes * (kFinishRow * 16.0 * h.mt * h.nt + kFinish)) *
+      rate.cycle;
   const double strip = std::min<double>(h.nc, s.right) * std::min<double>(h.kc, s.k) * bytes;
   const auto level = [&](double held) {
-    return held < 0.5 * d.l1_bytes ? rate.l1 : held < 0.6 * d.l2_bytes ? rate.l2 : rate.l3;
+    return held < kStripInL1 * d.l1_bytes   ? rate.l1
+           : held < kStripInL2 * d.l2_bytes ? rate.l2
+                                            : rate.l3;
   };
-  // Both operands' tiles come from where their blocks stay while they are used again: in L1 half of
-  // it, or, where the right one's go past it, five sixths.
-  const double block = tile_bytes(p, h).left * (h.right_t1 ? 0.6 : 1);
+  // Both operands' tiles come from where their blocks stay while they are used again.
+  const double block = tile_bytes(p, h).left * (h.right_t1 ? kPastL1 : 1);
   const double stream =
       parts(h) * blocks * steps * 1024 * (h.nt / level(strip) + h.mt / level(block));
-  const double work = std::max(compute, stream) + 0.3 * std::min(compute, stream);
+  const double work = std::max(compute, stream) + kExposed * std::min(compute, stream);
   // A strip's first tiles wait for its rows; where they are not in place, a copy does.
   const double left_bytes = s.left * s.k * bytes * std::ceil(s.right / h.nc);
   const double far = left_bytes < d.l2_bytes       ? rate.l2
@@ -337,27 +379,26 @@ double predict_strips(const Problem& p, const DeviceCaps& d, const HostAmx& h, c
                                                    : rate.dram;
   const double panels = std::ceil(std::min<double>(h.nc, s.right) / width);
   double time = std::max(left_bytes / far, work / panels) + work * (1 - 1 / panels);
-  // Rows that come no faster than they are multiplied are only held up by asking for them ahead
-  // (16×4096×4096: int8 1.77 ms instead of 1.27, bf16 3.24 instead of 2.52).
-  if (h.overlap && left_bytes / far > work) time += 0.35 * left_bytes / far;
+  if (h.overlap && left_bytes / far > work) time += kHeldUp * left_bytes / far;
   if (!g.b_packed) {
     const bool along = h.swap ? p.a_k_major : p.b_k_major;
-    time += s.right * s.k * ((along ? 0.35 : 0.25) / w.row.group + bytes / found(p, d, rate) * 0.5);
+    time += s.right * s.k *
+            ((along ? kTransposedNs : kCopiedNs) / w.row.group +
+             bytes / found(p, d, rate) * kPackedOnce);
   }
   const bool in_place = !h.thirds && (h.swap ? p.b_k_major : p.a_k_major);
-  if (h.copy_left || !in_place) time += left_bytes / rate.l2 * (in_place ? 8 : 32);
+  if (h.copy_left || !in_place) time += left_bytes / rate.l2 * (in_place ? kCopyInPlace : kCopy);
   // D, and before it partial accumulators, far apart in memory.
   const double d_bytes = s.left * s.right * size_of(g.d.dtype);
   return time +
-         (h.stream_d  ? 0.8
-          : h.overlap ? 1.2
-                      : 2) *
+         (h.stream_d  ? kStreamD
+          : h.overlap ? kOverlapD
+                      : kStoreD) *
              d_bytes / found(p, d, rate) +
-         8 * (passes - 1) * s.left * s.right / rate.l3;
+         kPartialBytes * (passes - 1) * s.left * s.right / rate.l3;
 }
 
-/// The same with mc. Cycles were measured on a Xeon (Sapphire Rapids) with dense data:
-/// docs/performance-log.md, 2026-11-25.
+/// The same with blocks of rows (mc > 0).
 double predict_blocks(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w,
                       const Share& s) {
   const auto rate = host::rates(d, Isa::amx);
@@ -373,37 +414,38 @@ double predict_blocks(const Problem& p, const DeviceCaps& d, const HostAmx& h, c
   // What goes past L1 takes none of it.
   const TileBytes read = tile_bytes(p, h);
   const double in_l1 = (read.left + (h.right_t1 ? 0 : read.right)) / d.l1_bytes;
-  const double spilled = std::clamp((in_l1 - (h.right_t1 ? 0.85 : 0.6)) / 0.9, 0.0, 1.0);
+  const double spilled =
+      std::clamp((in_l1 - (h.right_t1 ? kLeftInL1 : kTilesInL1)) / kSpilling, 0.0, 1.0);
   const double step = host::microarchitecture(d).tile_cycles * h.mt * h.nt * products(h) +
-                      parts(h) * (6 * h.nt + 20 * spilled * h.mt);
-  const double sums = 54.0 * h.mt * h.nt * (passes - 0.5);
+                      parts(h) * (kRightTile * h.nt + kSpilledTile * spilled * h.mt);
+  const double sums = kAccumulators * h.mt * h.nt * (passes - 0.5);
   const double held = 4 * mc * nc + (mc + nc) * kc * bytes;
-  const double crowded = std::max(0.0, held / (0.6 * d.l2_bytes) - 1);
-  double time = blocks * (steps * step + sums) * rate.cycle * (1 + 0.3 * crowded);
+  const double crowded = std::max(0.0, held / (kBlocksInL2 * d.l2_bytes) - 1);
+  double time = blocks * (steps * step + sums) * rate.cycle * (1 + kCrowded * crowded);
   // Copies that outlive L2 are read again for every block of the other operand.
   const double rights = s.right * s.k * bytes, lefts = s.left * s.k * bytes;
-  if (nc * s.k * bytes > 0.5 * d.l2_bytes)
-    time += 0.5 * rights * (std::ceil(s.left / h.mc) - 1) / rate.l3;
-  time += 0.5 * lefts * (std::ceil(s.right / h.nc) - 1) / rate.l3;
+  if (nc * s.k * bytes > kPanelsInL2 * d.l2_bytes)
+    time += kAgain * rights * (std::ceil(s.left / h.mc) - 1) / rate.l3;
+  time += kAgain * lefts * (std::ceil(s.right / h.nc) - 1) / rate.l3;
   // Copying reads memory as fast as it comes; splitting into parts and transposing take longer.
-  const double element = source / (0.75 * found(p, d, rate)) + (h.thirds ? 1.0 : 0);
+  const double element = source / (kOfMemory * found(p, d, rate)) + (h.thirds ? kSplitNs : 0);
   const bool left_turned = !(h.swap ? p.b_k_major : p.a_k_major);
   const bool right_turned = h.swap ? p.a_k_major : p.b_k_major;
-  time += s.left * s.k * (element + (left_turned ? 0.15 : 0));
-  if (!g.b_packed) time += s.right * s.k * (element + (right_turned ? 0.05 : 0));
+  time += s.left * s.k * (element + (left_turned ? kTransposedLeftNs : 0));
+  if (!g.b_packed) time += s.right * s.k * (element + (right_turned ? kTransposedRightNs : 0));
   // A line of D that is not streamed is read before it is written.
   const double d_bytes = s.left * s.right * size_of(g.d.dtype);
-  return time + (h.stream_d ? 1.5 : 3) * d_bytes / found(p, d, rate);
+  return time + (h.stream_d ? kStreamedBlock : kStoredBlock) * d_bytes / found(p, d, rate);
 }
 
 double predict(const Problem& p, const DeviceCaps& d, const HostAmx& h, const AmxSizes& w) {
   const Share s = share_of(p, d, h, w);
   const int threads = h.parallel == Parallel::none ? 1 : d.compute_units;
-  double shared = threads > 1 ? 2000 : 0;
+  double shared = threads > 1 ? kTeamNs : 0;
   if (h.parallel == Parallel::k)
-    shared += 2 * s.left * s.right * 4 * threads / host::rates(d, Isa::amx).l3 + 1000;
+    shared += 2 * s.left * s.right * 4 * threads / host::rates(d, Isa::amx).l3 + kReduceNs;
   return s.batch * (h.mc > 0 ? predict_blocks(p, d, h, w, s) : predict_strips(p, d, h, w, s)) +
-         shared + 60;
+         shared + kCallNs;
 }
 
 Tile tile(const Problem& p, const HostAmx& h, const AmxSizes&) {

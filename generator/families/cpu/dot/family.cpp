@@ -153,6 +153,22 @@ Parameters parameters(const Problem& p, const DeviceCaps& d, const HostDot& h, c
   return out;
 }
 
+// The numbers of the model. [measured]: as said beside it; [counted]: instructions of the generated
+// code; [trial]: chosen by trial, no measurement is kept.
+constexpr double kConvertingLoads = 3;  // instructions for a load that converts [counted]
+// Nanoseconds at a tile's end: of an accumulator, also between blocks of k, and of the tile
+// [trial].
+constexpr double kFinishNs = 2.5, kPassNs = 1, kTileNs = 10;
+constexpr double kTilesInL1 = 0.8, kTilesInL2 = 0.7;  // what stays there for the next tile [trial]
+constexpr double kFarBytes = 64e6;   // found in L3 below that, else in memory [trial]
+constexpr double kAgainInL2 = 0.25;  // of L2: an A that stays there from call to call [trial]
+/// Rows of A that nobody prefetches end before the hardware's prefetchers have begun (4008×3×1529
+/// bf16: 1.3 to 1.5 ms, 0.88 with `ahead`) [measured].
+constexpr double kLateRows = 1.5;
+constexpr double kCopiedNs = 0.35;  // of an element, one by one [trial]
+constexpr double kExposed = 0.35;   // of what is not the longest part [trial]
+constexpr double kTeamNs = 2000;    // to wake the other threads [trial]
+
 double predict(const Problem& p, const DeviceCaps& d, const HostDot& h, const DotSizes& w) {
   const auto& row = w.row;
   const auto rate = host::rates(d, h.isa);
@@ -171,11 +187,13 @@ double predict(const Problem& p, const DeviceCaps& d, const HostDot& h, const Do
   const double passes = h.kc > 0 ? std::ceil(k / h.kc) : 1;
 
   const bool converts = row.kind == Kind::f32 && g.a.dtype != fp32;
-  const double accumulators = double(h.mr) * h.nr, loads = (h.mr + h.nr) * (converts ? 3.0 : 1.0);
+  const double accumulators = double(h.mr) * h.nr,
+               loads = (h.mr + h.nr) * (converts ? kConvertingLoads : 1.0);
   // Rows of the last tile that do not exist are not computed: it has a tile of its own.
-  const double compute = m * columns * h.nr * steps * std::max({accumulators, loads, rate.chains}) /
-                             accumulators / host::dots_per_ns(d, row) +
-                         tiles * (accumulators * 2.5 + passes * accumulators * 1.0 + 10);
+  const double compute =
+      m * columns * h.nr * steps * std::max({accumulators, loads, rate.chains}) / accumulators /
+          host::dots_per_ns(d, row) +
+      tiles * (accumulators * kFinishNs + passes * accumulators * kPassNs + kTileNs);
 
   const double kc = h.kc > 0 ? std::min<double>(h.kc, k) : k;
   // Rows of A are held for the next columns, where there are any.
@@ -183,23 +201,22 @@ double predict(const Problem& p, const DeviceCaps& d, const HostDot& h, const Do
   const double a_block = held_rows * kc * size_of(g.a.dtype),
                b_tile = h.nr * kc * size_of(g.b.dtype);
   const double near = a_block + b_tile;
-  const double level = near < 0.8 * d.l1_bytes   ? rate.l1
-                       : near < 0.7 * d.l2_bytes ? rate.l2
-                                                 : rate.l3;
+  const double level = near < kTilesInL1 * d.l1_bytes   ? rate.l1
+                       : near < kTilesInL2 * d.l2_bytes ? rate.l2
+                                                        : rate.l3;
   const double stream = tiles * steps * (h.mr + h.nr) * row.vector_bytes / level;
   const double bytes_b = n * k * size_of(g.b.dtype) * (h.mc > 0 ? std::ceil(m / h.mc) : 1);
-  const double far = bytes_b < d.l2_bytes ? rate.l2 : bytes_b < 64e6 ? rate.l3 : rate.dram;
-  // Rows of A that nobody prefetches end before the hardware's prefetchers have begun (4008×3×1529
-  // bf16: 1.3 to 1.5 ms, 0.88 with `ahead`).
+  const double far = bytes_b < d.l2_bytes ? rate.l2 : bytes_b < kFarBytes ? rate.l3 : rate.dram;
   const double bytes_a = m * k * size_of(g.a.dtype);
-  const double far_a = bytes_a < 0.25 * d.l2_bytes ? rate.l2 : bytes_a < 64e6 ? rate.l3 : rate.dram;
-  const double memory = bytes_b / far + bytes_a / far_a * (h.ahead ? 1 : 1.5);
-  // Elements are copied one by one.
+  const double far_a = bytes_a < kAgainInL2 * d.l2_bytes ? rate.l2
+                       : bytes_a < kFarBytes             ? rate.l3
+                                                         : rate.dram;
+  const double memory = bytes_b / far + bytes_a / far_a * (h.ahead ? 1 : kLateRows);
   const double copied = h.pack_a ? m * k : h.pack_b ? n * k : 0;
-  const double copy = copied * 0.35;
+  const double copy = copied * kCopiedNs;
   const double longest = std::max({compute, stream, memory});
   const double others = compute + stream + memory - longest;
-  return batch * (copy + longest + 0.35 * others) + (threads > 1 ? 2000 : 0);
+  return batch * (copy + longest + kExposed * others) + (threads > 1 ? kTeamNs : 0);
 }
 
 /// Lane i of an accumulator takes every step's unit i; the lanes meet at the end of k, halves added
