@@ -55,8 +55,8 @@ class KILN_LOCAL TuningSession {
   /// kernel reached just now. A kernel alone makes none.
   double raised_peak(const BestKey& key, double probed, double kernel);
 
-  /// While this is held no search begins.
-  std::unique_lock<std::mutex> hold() { return std::unique_lock(searching_); }
+  /// While it is held no search begins.
+  std::mutex& searching() { return searching_; }
   /// In a forked child. A search may have been going on, and holds the lock for long: fork() does
   /// not wait for it.
   void begin_in_child() { new (&searching_) std::mutex; }

@@ -93,7 +93,7 @@ TEST(Fork, DoesNotWaitForASearch) {
   test::Opened kiln;
   std::atomic<bool> held{false}, forked{false};
   std::thread search([&] {
-    const auto lock = kiln->impl().tuning.hold();
+    const std::lock_guard lock(kiln->impl().tuning.searching());
     held = true;
     test::eventually([&] { return forked.load(); });
   });
