@@ -9,7 +9,7 @@
 
 #include "cache/records/measurements.h"
 #include "cache/records/ranges.h"
-#include "engine/range_bench.h"
+#include "engine/range_evaluator.h"
 #include "generator/problem/size.h"
 #include "generator/space/summation.h"
 #include "runtime/log.h"
@@ -58,7 +58,7 @@ class RangeTuning {
         options_(options),
         sweep_(engine.gpu ? kGpuSweep : kHostSweep),
         model_(range, engine.key_of(range.gemm, threads).device, engine.options.determinism),
-        bench_(engine, range_, threads, compiler, options, report_.warnings) {
+        evaluator_(engine, range_, threads, compiler, options, report_.warnings) {
     report_.range = range;
     report_.threads = threads;
   }
@@ -73,7 +73,7 @@ class RangeTuning {
     if (Status swept = sweep(timed); !swept) return tl::unexpected(swept.error());
     timed.insert(timed.end(), sizes.begin(), sizes.end());
     if (Status refined = refine(timed); !refined) return tl::unexpected(refined.error());
-    bench_.rest();
+    evaluator_.rest();
     if (cancelled()) return tl::unexpected(cut_short());
     if (Status stored = store_table(); !stored) return tl::unexpected(stored.error());
     report_.seconds = seconds();
@@ -84,7 +84,7 @@ class RangeTuning {
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
-  bool cancelled() const { return bench_.cancelled(); }
+  bool cancelled() const { return evaluator_.cancelled(); }
   Error cut_short() const {
     return {
         ErrorCode::not_tuned,
@@ -113,7 +113,7 @@ class RangeTuning {
     const double left = kSearchShare * options_.budget.count() - seconds();
     options.budget = std::chrono::duration<double>(
         std::max(kLeastShare * options_.budget.count(), left) / double(searches_left));
-    auto report = engine_.tuning.tune_of_range(range_.at(size), options, bench_.worker());
+    auto report = engine_.tuning.tune_of_range(range_.at(size), options, evaluator_.worker());
     // A size that no kernel serves (not a multiple of what the types need) is not part of the
     // table.
     if (!report && report.error().code == ErrorCode::unsupported) {
@@ -123,19 +123,19 @@ class RangeTuning {
     if (!report) return tl::unexpected(report.error());
     ++report_.searched;
     report_.measured += report->measured;
-    for (const std::string& warning : report->warnings) bench_.note(warning);
-    const BestKey key = bench_.key_at(size);
+    for (const std::string& warning : report->warnings) evaluator_.note(warning);
+    const BestKey key = evaluator_.key_at(size);
     const AllowedSummation order(key.problem(), key.device, key.determinism);
     const auto serves = [&](const Config& config) {
       return has_envelope(key.gemm, key.device, config) && order.allows(config);
     };
-    if (const auto record = engine_.best(key, bench_.made_by());
+    if (const auto record = engine_.best(key, evaluator_.made_by());
         record && serves(record->measured.config)) {
       winners_.emplace(size, record->measured.config);
       add(key, record->measured.config, size, record->measured.timing().median_ns);
     }
     std::vector<Measured> near;
-    for (const Measured& row : engine_.store->measurements().known(key, bench_.made_by()))
+    for (const Measured& row : engine_.store->measurements().known(key, evaluator_.made_by()))
       if (row.ok() && row.verified && row.round != Round::screen && !is_library(row.config) &&
           serves(row.config))
         near.push_back(row);
@@ -163,7 +163,7 @@ class RangeTuning {
       for (std::size_t j = i; j < std::min(sizes.size(), i + sweep_.together); ++j)
         for (Config& config : picked_at(sizes[j], sweep_.codes))
           fresh.emplace_back(sizes[j], std::move(config));
-      if (engine_.gpu) bench_.compile_ahead(fresh);
+      if (engine_.gpu) evaluator_.compile_ahead(fresh);
       for (std::size_t j = i; j < std::min(sizes.size(), i + sweep_.together); ++j) {
         if (cancelled() || spent(sweep_.swept)) return {};
         std::vector<Config> configs = untimed_at(sizes[j]);
@@ -210,7 +210,7 @@ class RangeTuning {
 
   std::vector<Config> picked_at(std::int64_t size, int codes) const {
     if (!Problem::of(range_.at(size))) return {};
-    const BestKey key = bench_.key_at(size);
+    const BestKey key = evaluator_.key_at(size);
     std::vector<Config> picked = model_.fresh(size, options_.seed, codes, sweep_.more);
     std::erase_if(
         picked, [&](const Config& config) { return !has_envelope(key.gemm, key.device, config); });
@@ -232,7 +232,7 @@ class RangeTuning {
 
   Status time_at(std::int64_t size, const std::vector<Config>& configs) {
     if (configs.empty()) return {};
-    return add_all(size, bench_.screen(size, configs));
+    return add_all(size, evaluator_.screen(size, configs));
   }
 
   /// Races the fastest kernels of a size, unless a search did.
@@ -250,13 +250,13 @@ class RangeTuning {
     std::vector<Measured> rows;
     for (const auto& [ns, config] : fastest)
       rows.push_back({.config = config, .outcome = Timing{.median_ns = ns}});
-    return add_all(size, bench_.race(size, rows));
+    return add_all(size, evaluator_.race(size, rows));
   }
 
   Status add_all(std::int64_t size, const Result<std::vector<Measured>>& rows) {
     if (!rows) return tl::unexpected(rows.error());
     report_.measured += static_cast<int>(rows->size());
-    const BestKey key = bench_.key_at(size);
+    const BestKey key = evaluator_.key_at(size);
     for (const Measured& row : *rows) add(key, row.config, size, row.timing().median_ns);
     return {};
   }
@@ -280,7 +280,7 @@ class RangeTuning {
       if (table.cells.empty())
         return fail(ErrorCode::not_tuned,
                     fmt::format("{}: no kernel serves its sizes", text(range_)));
-      bench_.note(
+      evaluator_.note(
           engine_.store->ranges().put(engine_.key_of(range_.gemm, report_.threads), range_, table));
       tell(table);
       return {};
@@ -294,14 +294,14 @@ class RangeTuning {
     for (const auto& [size, config] : winners_)
       if (config == kernel.config && serves_at(kernel, size) && homes_.emplace(size, config).second)
         return size;
-    const RangeBench::Timed* best = nullptr;
-    for (const RangeBench::Timed& timed : bench_.timed(kernel.config)) {
+    const RangeEvaluator::Timed* best = nullptr;
+    for (const RangeEvaluator::Timed& timed : evaluator_.timed(kernel.config)) {
       if (homes_.contains(timed.size) || !serves_at(kernel, timed.size)) continue;
       if (best == nullptr || timed.row.timing().median_ns * double(best->size) <
                                  best->row.timing().median_ns * double(timed.size))
         best = &timed;
     }
-    if (best == nullptr || !bench_.store(*best)) return std::nullopt;
+    if (best == nullptr || !evaluator_.store(*best)) return std::nullopt;
     homes_.emplace(best->size, kernel.config);
     return best->size;
   }
@@ -324,7 +324,7 @@ class RangeTuning {
   const Sweep sweep_;
   RangeModel model_;
   RangeReport report_;
-  RangeBench bench_;
+  RangeEvaluator evaluator_;
   std::map<std::int64_t, Config> winners_;  // stored, by size
   std::map<std::int64_t, Config> homes_;    // of the table's kernels, by size
   std::optional<Error> refused_;            // why the last size without a search has none

@@ -244,9 +244,9 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
     note(engine_.store->measurements().put(key, made_by, row));
   };
 
-  auto bench = make_bench(input, compiler);
-  if (!bench) return tl::unexpected(bench.error());
-  const auto result = search(input, **bench);
+  auto evaluator = make_evaluator(input, compiler);
+  if (!evaluator) return tl::unexpected(evaluator.error());
+  const auto result = search(input, **evaluator);
   if (!result) return tl::unexpected(result.error());
   if (!result->winner)
     return fail(ErrorCode::not_tuned,
@@ -254,9 +254,9 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
   const Measured& winner = result->measured[*result->winner];
 
   // A search that was cancelled names one that did not race.
-  if (const Verdict right = (*bench)->confirm(winner.config); !right)
+  if (const Verdict right = (*evaluator)->confirm(winner.config); !right)
     return fail(ErrorCode::verification, fmt::format("{}: {}", text(gemm), right.error().detail));
-  auto built = code_of(key, winner.config, (*bench)->artifact(winner.config), made_by.compiler);
+  auto built = code_of(key, winner.config, (*evaluator)->artifact(winner.config), made_by.compiler);
   if (!built) return tl::unexpected(built.error());
   Measured stored = winner;
   stored.binary_key = built->binary.key;
@@ -274,11 +274,11 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
     engine_.resolver.install(gemm, key, winner.config,
                              "tuned for exactly this problem by this process", built->kernel);
   }
-  const double probed = (*bench)->peak_flops();
-  const std::string conditions = (*bench)->conditions();
+  const double probed = (*evaluator)->peak_flops();
+  const std::string conditions = (*evaluator)->conditions();
   if (!time->late(kProvedUntil)) note(fit_class(*engine_.store, key));
   // Afterwards it serves every size. What has all its sizes in the code does not.
-  (*bench)->rest();  // its worker's operands may leave no room
+  (*evaluator)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
   // Without their proof a range's kernels serve nothing.
   if (of_range && has_envelope(key.gemm, key.device, winner.config) &&

@@ -21,14 +21,14 @@
 namespace kiln {
 
 /// Where tune() gets its outcomes from; tests replace it.
-using BenchMaker =
-    std::function<Result<std::unique_ptr<Bench>>(const SearchInput& input, Compiler& compiler)>;
+using EvaluatorMaker =
+    std::function<Result<std::unique_ptr<Evaluator>>(const SearchInput& input, Compiler& compiler)>;
 
 class KILN_LOCAL TuningSession {
  public:
   explicit TuningSession(Engine::Impl& engine) : engine_(engine) {}
 
-  BenchMaker make_bench = worker_bench;
+  EvaluatorMaker make_evaluator = worker_evaluator;
   Budget::Clock clock = now_ns;  // of tune()'s budget; tests replace it
 
   /// tune() for callers. Throws CallbackThrew when a callback throws. Errors: as tune(), and

@@ -35,7 +35,7 @@
 #include "soak/children.h"
 #include "soak/mutate.h"
 #include "soak/soak.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/paths.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -100,7 +100,7 @@ std::string make_sound(const fs::path& file) {
   auto engine =
       Engine::open({.database = file, .threads = 1, .on_untuned = [](const std::string&) {}});
   if (!engine) return engine.error().message;
-  engine->impl().tuning.make_bench = test::fake_bench;
+  engine->impl().tuning.make_evaluator = test::fake_bench;
   for (const Gemm& gemm : tuned_shapes())
     if (const auto done = engine->tune(gemm); !done) return done.error().message;
   if (const auto plan = engine->plan(untuned_shape()); !plan) return plan.error().message;

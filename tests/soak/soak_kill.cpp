@@ -18,7 +18,7 @@
 #include "soak/children.h"
 #include "soak/ledger.h"
 #include "soak/soak.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/temp_dir.h"
 
 namespace kiln::soak {
@@ -136,7 +136,7 @@ std::string tune_many(const std::filesystem::path& file, bool by_model, int coun
                       int pipe) {
   auto engine = open_engine(file, Policy::use_best_known);
   if (!engine) return engine.error().message;
-  if (by_model) engine->impl().tuning.make_bench = test::fake_bench;
+  if (by_model) engine->impl().tuning.make_evaluator = test::fake_bench;
   for (int i = 0; i < count; ++i) {
     std::array<std::int32_t, 3> sizes{};
     for (auto& size : sizes) size = static_cast<std::int32_t>(1 + below(random, 48));

@@ -17,7 +17,7 @@
 #include "soak/mistakes.h"
 #include "soak/problem.h"
 #include "soak/soak.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/temp_dir.h"
 
 namespace kiln::soak {
@@ -68,7 +68,7 @@ class Faces {
     auto opened = Engine::open({.database = file, .on_untuned = [](const std::string&) {}});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine_.emplace(std::move(*opened));
-    engine_->impl().tuning.make_bench = test::fake_bench;
+    engine_->impl().tuning.make_evaluator = test::fake_bench;
     kiln_options options{};
     options.size = sizeof options;
     options.database = file.c_str();

@@ -12,7 +12,7 @@
 
 #include "engine/engine_impl.h"
 #include "kiln/engine.hpp"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/temp_dir.h"
 #include "tuner/verify/verify.h"
 
@@ -33,7 +33,7 @@ struct Opened {
                                 }});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine.emplace(std::move(*opened));
-    engine->impl().tuning.make_bench = fake_bench;
+    engine->impl().tuning.make_evaluator = fake_bench;
     engine->impl().tuning.clock = [ticks = std::make_shared<std::atomic<std::int64_t>>(0)] {
       return *ticks += 1000;
     };

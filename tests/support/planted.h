@@ -90,9 +90,9 @@ class PlantedTest : public ::testing::Test {
   /// Screens one candidate with the planted fault and then a good one.
   Measured screen_fault(const std::string& fault) {
     plant(configs_[0], fault);
-    auto bench = worker_bench(input_, compiler_);
-    EXPECT_TRUE(bench) << bench.error().message;
-    const auto rows = (*bench)->screen({configs_[0], configs_[1]});
+    auto evaluator = worker_evaluator(input_, compiler_);
+    EXPECT_TRUE(evaluator) << evaluator.error().message;
+    const auto rows = (*evaluator)->screen({configs_[0], configs_[1]});
     EXPECT_EQ(rows.size(), 2u);
     EXPECT_TRUE(rows[1].ok()) << rows[1].failure().detail;
     EXPECT_TRUE(rows[1].verified);

@@ -7,9 +7,9 @@
 namespace kiln {
 namespace {
 
-class ReplayBench final : public Bench {
+class ReplayEvaluator final : public Evaluator {
  public:
-  explicit ReplayBench(std::vector<Measured> rows) {
+  explicit ReplayEvaluator(std::vector<Measured> rows) {
     for (Measured& row : rows) {
       unasked_.insert(row.config);
       auto& slot = row.round == Round::race ? raced_ : screened_;
@@ -60,8 +60,8 @@ class ReplayBench final : public Bench {
 
 }  // namespace
 
-std::unique_ptr<Bench> replay_bench(std::vector<Measured> rows) {
-  return std::make_unique<ReplayBench>(std::move(rows));
+std::unique_ptr<Evaluator> replay_bench(std::vector<Measured> rows) {
+  return std::make_unique<ReplayEvaluator>(std::move(rows));
 }
 
 }  // namespace kiln

@@ -30,9 +30,9 @@ constexpr int kRaceAttempts = 3;
 
 class Search {
  public:
-  Search(const SearchInput& input, Bench& bench, SearchSpace space)
+  Search(const SearchInput& input, Evaluator& evaluator, SearchSpace space)
       : input_(input),
-        bench_(bench),
+        evaluator_(evaluator),
         space_(std::move(space)),
         order_(space_.problem, input.device, input.determinism),
         proposer_(space_, input.options.seed),
@@ -105,7 +105,7 @@ class Search {
     add(std::move(row), first_of_config);
     if (!input_.sink) return;
     const Measured& stored = result_.measured.back();
-    const Artifact* artifact = bench_.artifact(stored.config);
+    const Artifact* artifact = evaluator_.artifact(stored.config);
     Evidence evidence{stored};
     if (artifact) {
       evidence.source = &artifact->source;
@@ -126,7 +126,7 @@ class Search {
   void screen_incumbent() {
     if (!input_.incumbent || latest_.count(*input_.incumbent)) return;
     if (!legal(*input_.incumbent)) return;
-    for (Measured& row : bench_.screen({*input_.incumbent})) add_new(std::move(row));
+    for (Measured& row : evaluator_.screen({*input_.incumbent})) add_new(std::move(row));
   }
 
   /// What the model thinks of the space's best point.
@@ -156,7 +156,7 @@ class Search {
       if (i > 0 && seconds() > kShare * input_.options.budget.count()) break;
       const auto begin = group.begin() + std::ptrdiff_t(i);
       const auto end = group.begin() + std::ptrdiff_t(std::min(i + at_once, group.size()));
-      for (Measured& row : bench_.screen({begin, end})) add_new(std::move(row));
+      for (Measured& row : evaluator_.screen({begin, end})) add_new(std::move(row));
       report(Progress::Stage::screen);
     }
   }
@@ -191,7 +191,7 @@ class Search {
     result_.end = explored();
     // A part of the space says nothing of the whole.
     if (input_.allowed && result_.end == SearchResult::End::space)
-      result_.end = SearchResult::End::bench;
+      result_.end = SearchResult::End::evaluator;
   }
 
   SearchResult::End explored() {
@@ -200,7 +200,7 @@ class Search {
     double last_group = 0;
     bool begun = best_.has_value();
     int without_kernel = 0;  // groups that the budget cut short before one of them was right
-    while (proposer_.remaining() > 0 && !bench_.exhausted() && !cancelled()) {
+    while (proposer_.remaining() > 0 && !evaluator_.exhausted() && !cancelled()) {
       // Begins no group of which the greater part would lie beyond the budget, but the first one
       // where nothing else could win.
       if (std::exchange(begun, best_.has_value()) && seconds() + 0.5 * last_group > budget)
@@ -210,16 +210,16 @@ class Search {
       const auto [codes, more] = group_size();
       std::vector<Config> group = proposer_.next(codes, more);
       group.resize(std::min(group.size(), candidates_left()));
-      std::vector<Measured> rows = bench_.screen(group);
+      std::vector<Measured> rows = evaluator_.screen(group);
       const bool cut_short = rows.size() < group.size();
       for (Measured& row : rows) add_new(std::move(row));
       last_group = seconds() - begin;
       report(Progress::Stage::screen);
       constexpr int kMostWithout = 3;
       if (cut_short && (best_ || cancelled() || ++without_kernel == kMostWithout))
-        return cancelled() ? End::cancelled : bench_.exhausted() ? End::bench : End::budget;
+        return cancelled() ? End::cancelled : evaluator_.exhausted() ? End::evaluator : End::budget;
     }
-    return proposer_.remaining() == 0 ? End::space : cancelled() ? End::cancelled : End::bench;
+    return proposer_.remaining() == 0 ? End::space : cancelled() ? End::cancelled : End::evaluator;
   }
 
   /// Counts points of the space only: a peer in the race is none.
@@ -324,7 +324,7 @@ class Search {
       rows.back().drift = 1;  // they are timed together
     }
     const std::size_t first = result_.measured.size();
-    for (Measured& row : bench_.race(rows)) add_new(std::move(row));
+    for (Measured& row : evaluator_.race(rows)) add_new(std::move(row));
     return first;
   }
 
@@ -387,7 +387,7 @@ class Search {
   }
 
   const SearchInput& input_;
-  Bench& bench_;
+  Evaluator& evaluator_;
   const SearchSpace space_;
   const AllowedSummation order_;
   Proposer proposer_;
@@ -400,7 +400,7 @@ class Search {
 
 }  // namespace
 
-Result<SearchResult> search(const SearchInput& input, Bench& bench) {
+Result<SearchResult> search(const SearchInput& input, Evaluator& evaluator) {
   if (input.options.budget.count() <= 0)
     return fail(ErrorCode::bad_input,
                 fmt::format("budget = {} s: must be positive", input.options.budget.count()));
@@ -415,7 +415,7 @@ Result<SearchResult> search(const SearchInput& input, Bench& bench) {
           return fail(ErrorCode::unsupported,
                       fmt::format("no kernel family has a legal config for '{}' on {}",
                                   text(input.gemm), input.device.arch));
-        return Search(input, bench, std::move(space)).run();
+        return Search(input, evaluator, std::move(space)).run();
       });
 }
 

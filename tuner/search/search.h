@@ -15,7 +15,7 @@ namespace kiln {
 
 struct SearchResult {
   /// Why no more candidates were asked for.
-  enum class End : std::uint8_t { budget, candidates, space, cancelled, bench };
+  enum class End : std::uint8_t { budget, candidates, space, cancelled, evaluator };
   /// In the order they were decided, known rows first. A finalist appears twice: as it was screened
   /// and, with Round::race, as it was raced.
   std::vector<Measured> measured;
@@ -26,10 +26,10 @@ struct SearchResult {
   std::int64_t timed = 0, failed = 0;
   std::map<std::string, std::int64_t> rejected;
   double seconds = 0;
-  End end = End::bench;
+  End end = End::evaluator;
 };
 
-/// What a bench made of a config on the way to its outcome.
+/// What a evaluator made of a config on the way to its outcome.
 struct Artifact {
   Source source;
   std::shared_ptr<const Binary> binary;  // shared by configs with the same code; null: none
@@ -37,16 +37,16 @@ struct Artifact {
 
 /// Where outcomes come from. The real one compiles and runs candidates in the worker; a replayed
 /// one answers from recorded rows and runs nothing.
-class Bench {
+class Evaluator {
  public:
-  virtual ~Bench() = default;
+  virtual ~Evaluator() = default;
   /// Compiles (in parallel), verifies and screens a group of candidates; one Measured for each, in
   /// order, or fewer when time ran out: the rest were not begun.
   virtual std::vector<Measured> screen(const std::vector<Config>& group) = 0;
   /// Races finalists interleaved; returns their refined rows.
   virtual std::vector<Measured> race(const std::vector<Measured>& finalists) = 0;
   /// Before `config` is installed: whether what its code leaves in D is right when this process
-  /// compares it, whatever a worker said of it. Right where the bench runs nothing.
+  /// compares it, whatever a worker said of it. Right where the evaluator runs nothing.
   virtual Verdict confirm(const Config&) { return {}; }
   /// True when no further candidate can be measured: the search continues with the race.
   virtual bool exhausted() const { return false; }
@@ -57,7 +57,7 @@ class Bench {
   /// Operations a second of the probe that ran beside the samples, its largest; 0: none ran, or
   /// the problem's type has none.
   virtual double peak_flops() const { return 0; }
-  /// Valid as long as the bench; null when it made none.
+  /// Valid as long as the evaluator; null when it made none.
   virtual const Artifact* artifact(const Config&) const { return nullptr; }
 };
 
@@ -77,8 +77,8 @@ struct SearchInput {
   /// Which configs are searched; null: all that are legal.
   std::function<bool(const Config&)> allowed = nullptr;
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known
-  /// What is spent of options.budget, which the bench and the search ask; null: each counts from
-  /// its own begin.
+  /// What is spent of options.budget, which the evaluator and the search ask; null: each counts
+  /// from its own begin.
   std::shared_ptr<Budget> time = nullptr;
   /// Searches of several problems, one after the other, share their worker through this; null: each
   /// starts its own.
@@ -92,14 +92,14 @@ struct SearchInput {
 /// The same input and the same outcomes give the same decisions: time decides only when to stop.
 /// Errors: bad_input, unsupported (empty space); when no candidate came through, compiler,
 /// verification or device, by what most of them failed of.
-Result<SearchResult> search(const SearchInput& input, Bench& bench);
+Result<SearchResult> search(const SearchInput& input, Evaluator& evaluator);
 
-/// The real bench: candidates run in a killable worker process; its time starts now. Waits for the
-/// device's tuning lock. Errors: device (no worker found, the lock's holder did not let go).
-Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& compiler);
+/// The real evaluator: candidates run in a killable worker process; its time starts now. Waits for
+/// the device's tuning lock. Errors: device (no worker found, the lock's holder did not let go).
+Result<std::unique_ptr<Evaluator>> worker_evaluator(const SearchInput& input, Compiler& compiler);
 
 /// Answers from rows; a config without a row is a `timed_out` failure with detail "not recorded".
 /// Exhausted once every row has been asked for.
-std::unique_ptr<Bench> replay_bench(std::vector<Measured> rows);
+std::unique_ptr<Evaluator> replay_bench(std::vector<Measured> rows);
 
 }  // namespace kiln

@@ -56,7 +56,7 @@ __attribute__((noinline)) static void pack_panels_along(Unit* to, const T* from,
   end_panels(to, width, k);
 }
 
-//% if grouped
+//% if dotted
 /// The elements of both vectors in turns.
 template <typename V, int... I>
 KILN_INLINE auto zip(V a, V b, Sequence<int, I...>) {
@@ -97,7 +97,7 @@ KILN_INLINE void load_panels(UnitVec (&units)[kGroup], const T* from, i64 ld, i6
 template <typename T>
 __attribute__((noinline)) static void pack_panels_across(Unit* to, const T* from, i64 ld, i64 width,
                                                          i64 k) {
-  //% if grouped
+  //% if dotted
   // Rows of the source are often pages apart: each visit reads several lines where there are as
   // many columns.
   //% if long_runs

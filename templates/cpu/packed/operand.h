@@ -47,7 +47,7 @@ KILN_INLINE Unit unit_of_a(const Operand& in, int i, i64 k, i64 count) {
   const TypeA* from = in.a + i * in.lda + k;
   //% if direct_a
   if (count >= kGroup) return load<Unit>(from);
-  //% if grouped
+  //% if dotted
   // One load that ends with the row, where it has as many elements.
   constexpr int kBits = 8 * sizeof(TypeA);
   if (k >= kGroup) return load<Unit>(from - (kGroup - count)) >> ((kGroup - count) * kBits);

@@ -35,10 +35,10 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     //% if packed_b
     //% include cpu/packed/tile/read_b_panels.h
     //% end
-    //% if !packed_b && grouped
+    //% if !packed_b && dotted
     //% include cpu/packed/tile/read_b_groups.h
     //% end
-    //% if !packed_b && !grouped
+    //% if !packed_b && !dotted
     //% include cpu/packed/tile/read_b_rows.h
     //% end
     //% if !packed_b && prefetch

@@ -17,9 +17,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// A bench whose probe said `flops`.
-class ProbedBench final : public test::FakeBench {
+class ProbedBench final : public test::FakeEvaluator {
  public:
-  ProbedBench(const SearchInput& input, double flops) : FakeBench(input), flops_(flops) {}
+  ProbedBench(const SearchInput& input, double flops) : FakeEvaluator(input), flops_(flops) {}
   double peak_flops() const override { return flops_; }
 
  private:
@@ -27,8 +27,8 @@ class ProbedBench final : public test::FakeBench {
 };
 
 Result<TuneReport> tune_beside(Opened& kiln, const Gemm& gemm, double probed) {
-  kiln->impl().tuning.make_bench = [probed](const SearchInput& input,
-                                            Compiler&) -> Result<std::unique_ptr<Bench>> {
+  kiln->impl().tuning.make_evaluator = [probed](const SearchInput& input,
+                                                Compiler&) -> Result<std::unique_ptr<Evaluator>> {
     return std::make_unique<ProbedBench>(input, probed);
   };
   return kiln->tune(gemm, {.threads = 1});

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 /// Seconds that searches were given, in order.
 void record_budgets(Opened& kiln, std::vector<double>& budgets) {
-  kiln->impl().tuning.make_bench = [&budgets](const SearchInput& input, Compiler& compiler) {
+  kiln->impl().tuning.make_evaluator = [&budgets](const SearchInput& input, Compiler& compiler) {
     budgets.push_back(input.options.budget.count());
     return test::fake_bench(input, compiler);
   };
@@ -154,7 +154,7 @@ TEST(Resume, WhatCountsAsCompleteIsNotSearchedOn) {
   auto engine = Engine::open(
       {.database = user / "kiln.db", .shipped = {maker.dir / "app.kiln"}, .threads = 1});
   ASSERT_TRUE(engine) << engine.error().message;
-  engine->impl().tuning.make_bench = test::fake_bench;
+  engine->impl().tuning.make_evaluator = test::fake_bench;
   const auto shipped = engine->tune(gemm, seconds(1000));
   ASSERT_TRUE(shipped) << shipped.error().message;
   EXPECT_TRUE(shipped->already_tuned);

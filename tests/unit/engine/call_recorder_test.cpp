@@ -18,7 +18,7 @@
 #include "kiln/log.hpp"
 #include "support/child.h"
 #include "support/eventually.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/temp_dir.h"
 
 namespace kiln::call_recorder_test {
@@ -44,7 +44,7 @@ struct Recording {
                                 .record = file});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine.emplace(std::move(*opened));
-    engine->impl().tuning.make_bench = test::fake_bench;
+    engine->impl().tuning.make_evaluator = test::fake_bench;
   }
   void call(const Gemm& gemm, int times) {
     Buffers buffers;

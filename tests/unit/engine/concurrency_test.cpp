@@ -24,7 +24,7 @@
 #include "generator/families/cpu/packed/config.h"
 #include "runtime/cpu/compile_server.h"
 #include "support/child.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/permissions.h"
 #include "support/temp_dir.h"
 
@@ -132,7 +132,7 @@ TEST(Processes, AKilledWriterLeavesItSound) {
 std::vector<std::string> tune_and_run(const std::filesystem::path& database) {
   auto engine = Engine::open({.database = database, .threads = 1});
   if (!engine) throw std::runtime_error(engine.error().message);
-  engine->impl().tuning.make_bench = test::fake_bench;
+  engine->impl().tuning.make_evaluator = test::fake_bench;
   const Gemm gemm = Gemm::row_major(4, 4, 4);
   const auto report = engine->tune(gemm);
   if (!report) throw std::runtime_error(report.error().message);

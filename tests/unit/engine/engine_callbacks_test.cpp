@@ -114,14 +114,14 @@ TEST(Callbacks, GemmFromProgressComputes) {
 }
 
 /// A bench that gives a cancellation every chance: sleeping is a cancellation point.
-class SleepyBench final : public test::FakeBench {
+class SleepyBench final : public test::FakeEvaluator {
  public:
   SleepyBench(const SearchInput& input, std::atomic<bool>& begun)
-      : FakeBench(input), begun_(begun) {}
+      : FakeEvaluator(input), begun_(begun) {}
   std::vector<Measured> screen(const std::vector<Config>& group) override {
     begun_ = true;
     ::usleep(200'000);
-    return FakeBench::screen(group);
+    return FakeEvaluator::screen(group);
   }
 
  private:
@@ -155,8 +155,8 @@ bool cancelled_after(std::function<void()> call, const std::atomic<bool>& begun)
 TEST(Cancellation, WaitsForTune) {
   Opened kiln;
   std::atomic<bool> begun{false};
-  kiln->impl().tuning.make_bench = [&](const SearchInput& input,
-                                       Compiler&) -> Result<std::unique_ptr<Bench>> {
+  kiln->impl().tuning.make_evaluator = [&](const SearchInput& input,
+                                           Compiler&) -> Result<std::unique_ptr<Evaluator>> {
     return std::make_unique<SleepyBench>(input, begun);
   };
   bool tuned = false;

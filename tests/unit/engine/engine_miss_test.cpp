@@ -84,7 +84,7 @@ TEST(EngineMiss, WhoIsToldMayTune) {
        }});
   ASSERT_TRUE(opened);
   engine.emplace(std::move(*opened));
-  engine->impl().tuning.make_bench = test::fake_bench;
+  engine->impl().tuning.make_evaluator = test::fake_bench;
   EXPECT_TRUE(check(*engine, gemm));
   EXPECT_TRUE(tuned) << tuned.error().message;
 }

@@ -18,7 +18,7 @@
 #include "generator/space/summation.h"
 #include "kiln/kiln.h"
 #include "runtime/cpu/cpu.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/family_samples.h"
 #include "support/rows.h"
 #include "support/temp_dir.h"
@@ -165,7 +165,7 @@ struct Opened {
                                 .on_untuned = [](const std::string&) {}});
     if (!opened) throw std::runtime_error(opened.error().message);
     engine.emplace(std::move(*opened));
-    engine->impl().tuning.make_bench = test::fake_bench;
+    engine->impl().tuning.make_evaluator = test::fake_bench;
   }
   Engine* operator->() { return &*engine; }
 

@@ -69,7 +69,7 @@ TEST(Remembered, WithoutAFileNothingIs) {
     ::setenv("XDG_CACHE_HOME", "/proc/none", 1);
     auto engine = Engine::open({.threads = 1});
     demand(engine.has_value(), "no engine");
-    engine->impl().tuning.make_bench = test::fake_bench;
+    engine->impl().tuning.make_evaluator = test::fake_bench;
     for (const bool already : {false, true}) {
       const auto report = engine->tune(kGemm);
       demand(report && report->already_tuned == already, "tune()");

@@ -115,9 +115,9 @@ TEST(ImpossibleShape, IsNotTuned) {
   SearchInput input;
   input.gemm = kImpossible;
   input.device = detect_cpu().value();
-  const auto bench = worker_bench(input, compiler);
-  ASSERT_FALSE(bench);
-  expect_refused(bench.error());
+  const auto evaluator = worker_evaluator(input, compiler);
+  ASSERT_FALSE(evaluator);
+  expect_refused(evaluator.error());
 }
 
 TEST(ImpossibleShape, IsNotVerified) {
@@ -162,10 +162,10 @@ TEST(SetUp, SaysWhatFailedToStart) {
   SearchInput input;
   input.gemm = Gemm::row_major(64, 64, 64);
   input.device = detect_cpu(1).value();
-  const auto bench = worker_bench(input, compiler);
+  const auto evaluator = worker_evaluator(input, compiler);
   unsetenv("KILN_WORKER");
-  ASSERT_FALSE(bench);
-  EXPECT_THAT(bench.error().message, HasSubstr("tuning worker: start of /bin/false: "));
+  ASSERT_FALSE(evaluator);
+  EXPECT_THAT(evaluator.error().message, HasSubstr("tuning worker: start of /bin/false: "));
 }
 
 }  // namespace kiln::memory_test

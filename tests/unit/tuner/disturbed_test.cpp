@@ -22,11 +22,12 @@ const Gemm kGemm = Gemm::row_major(48, 64, 32);
 constexpr const char* kWhy = "the core was slow or shared beside 30 of 40 samples";
 
 /// Its times are of a machine on which other programs run, where `disturbed` says so.
-class BusyBench : public test::FakeBench {
+class BusyBench : public test::FakeEvaluator {
  public:
-  BusyBench(const SearchInput& input, bool disturbed) : FakeBench(input), disturbed_(disturbed) {}
+  BusyBench(const SearchInput& input, bool disturbed)
+      : FakeEvaluator(input), disturbed_(disturbed) {}
   std::vector<Measured> race(const std::vector<Measured>& finalists) override {
-    std::vector<Measured> rows = FakeBench::race(finalists);
+    std::vector<Measured> rows = FakeEvaluator::race(finalists);
     for (Measured& row : rows) row.disturbed = disturbed_ ? kWhy : "";
     return rows;
   }
@@ -41,10 +42,10 @@ struct Machine {
   std::vector<std::size_t> known = {};
   std::vector<double> budgets = {};
   void serve(Opened& kiln) {
-    kiln->impl().tuning.make_bench = [this](const SearchInput& input, Compiler&) {
+    kiln->impl().tuning.make_evaluator = [this](const SearchInput& input, Compiler&) {
       known.push_back(input.known.size());
       budgets.push_back(input.options.budget.count());
-      return Result<std::unique_ptr<Bench>>(std::make_unique<BusyBench>(input, disturbed));
+      return Result<std::unique_ptr<Evaluator>>(std::make_unique<BusyBench>(input, disturbed));
     };
   }
 };
@@ -127,7 +128,7 @@ TEST(Busy, TuneReturnsItsFirstKernelAndTheNextOneProvesIt) {
   const TempDir locks;
   setenv("KILN_LOCK_DIR", locks.path().c_str(), 1);
   Opened kiln;
-  kiln->impl().tuning.make_bench = worker_bench;
+  kiln->impl().tuning.make_evaluator = worker_evaluator;
   bool spent = false;
   kiln->impl().tuning.clock = [&] { return std::int64_t{spent ? 1'000'000'000'000'000 : 0}; };
   TuneOptions options = seconds(1e5);

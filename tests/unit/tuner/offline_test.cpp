@@ -13,7 +13,7 @@
 #include "generator/families/hip/mfma/config.h"
 #include "generator/families/hip/simt/config.h"
 #include "generator/render/render.h"
-#include "support/fake_bench.h"
+#include "support/fake_evaluator.h"
 #include "support/hip.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
@@ -266,8 +266,8 @@ TEST(Search, TriesWhatWasPredictedFirst) {
   ASSERT_GE(worst.size(), 3u);
   SearchInput input{.gemm = gemm, .device = kCard};
   input.first = {worst[worst.size() - 1], worst[worst.size() - 2]};
-  test::FakeBench bench(input);
-  const auto result = search(input, bench);
+  test::FakeEvaluator evaluator(input);
+  const auto result = search(input, evaluator);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(result->measured.at(0).config, input.first[0]);
   EXPECT_EQ(result->measured.at(1).config, input.first[1]);

@@ -48,12 +48,12 @@ Cost surface(const SearchSpace& space, double wrong, std::uint64_t seed) {
 }
 
 /// Answers from a cost; counts, and ends the search after `limit` candidates.
-class FakeBench : public Bench {
+class FakeEvaluator : public Evaluator {
  public:
-  FakeBench(Cost cost, std::size_t limit) : cost_(std::move(cost)), limit_(limit) {}
+  FakeEvaluator(Cost cost, std::size_t limit) : cost_(std::move(cost)), limit_(limit) {}
 
   /// Ends the search after so many binaries instead, which is what costs time on a CPU.
-  FakeBench(Cost cost, const SearchSpace& space, std::size_t binaries)
+  FakeEvaluator(Cost cost, const SearchSpace& space, std::size_t binaries)
       : cost_(std::move(cost)), space_(&space), limit_(binaries) {}
 
   std::vector<Measured> screen(const std::vector<Config>& group) override {
@@ -135,7 +135,7 @@ class SearchTest : public ::testing::Test {
 
 TEST_F(SearchTest, ComparesWhatWasTimedOnASlowerMachine) {
   const Cost cost = surface(space_, 1.4, 3);
-  FakeBench steady(cost, 200), drifting(cost, 200);
+  FakeEvaluator steady(cost, 200), drifting(cost, 200);
   drifting.drift = [](int group) { return group % 3 == 1 ? 1.5 : 1.0; };
   const auto expected = search(input_, steady), found = search(input_, drifting);
   ASSERT_TRUE(expected && found);
@@ -149,8 +149,8 @@ TEST_F(SearchTest, FindsNearlyTheBestThoughTheModelIsWrong) {
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Cost cost = surface(space_, 1.5, seed);
-    FakeBench bench(cost, space_, 64);
-    const SearchResult result = search(input_, bench).value();
+    FakeEvaluator evaluator(cost, space_, 64);
+    const SearchResult result = search(input_, evaluator).value();
     ASSERT_TRUE(result.winner);
     const double found = result.measured[*result.winner].timing().median_ns;
     EXPECT_GE(best_of_all(cost) / found, 0.88) << "seed " << seed;
@@ -174,19 +174,19 @@ TEST_F(SearchTest, TheFirstGroupHasBothValuesOfFlags) {
 }
 
 TEST_F(SearchTest, TriesEveryFamilyAndExploresBeyondTheModel) {
-  FakeBench bench(surface(space_, 1.5, 1), 64);
-  ASSERT_TRUE(search(input_, bench));
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 64);
+  ASSERT_TRUE(search(input_, evaluator));
   std::vector<Config> ranked = space_.legal;
   std::sort(ranked.begin(), ranked.end(), [&](const Config& x, const Config& y) {
     return predict_ns(space_.problem, space_.device, x) <
            predict_ns(space_.problem, space_.device, y);
   });
   const std::set<Config> head(ranked.begin(), ranked.begin() + 512);
-  const auto off_model = std::count_if(bench.screened.begin(), bench.screened.end(),
+  const auto off_model = std::count_if(evaluator.screened.begin(), evaluator.screened.end(),
                                        [&](const Config& c) { return head.count(c) == 0; });
   EXPECT_GE(off_model, 64 / 8);
   std::set<std::size_t> families, legal_families;
-  for (const Config& c : bench.screened) families.insert(c.family());
+  for (const Config& c : evaluator.screened) families.insert(c.family());
   for (const Config& c : space_.legal) legal_families.insert(c.family());
   EXPECT_EQ(families, legal_families);
 }
@@ -195,10 +195,10 @@ TEST_F(SearchTest, MeasuresOnlyLegalConfigsAndEachOnce) {
   input_.gemm = Gemm::row_major(37, 41, 43);
   space_ = space_for(Problem::of(input_.gemm).value(), input_.device).value();
   const std::set<Config> legal(space_.legal.begin(), space_.legal.end());
-  FakeBench bench(surface(space_, 1.5, 1), 300);
-  ASSERT_TRUE(search(input_, bench));
-  const std::set<Config> screened(bench.screened.begin(), bench.screened.end());
-  EXPECT_EQ(screened.size(), bench.screened.size());
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 300);
+  ASSERT_TRUE(search(input_, evaluator));
+  const std::set<Config> screened(evaluator.screened.begin(), evaluator.screened.end());
+  EXPECT_EQ(screened.size(), evaluator.screened.size());
   EXPECT_TRUE(std::includes(legal.begin(), legal.end(), screened.begin(), screened.end()));
 }
 
@@ -208,9 +208,9 @@ TEST_F(SearchTest, ASmallSpaceIsSearchedWhole) {
   input_.gemm = Gemm::row_major(1, 1, 1);
   space_ = space_for(Problem::of(input_.gemm).value(), input_.device).value();
   const Cost cost = surface(space_, 3, 1);
-  FakeBench bench(cost, 1 << 30);
-  const SearchResult result = search(input_, bench).value();
-  EXPECT_EQ(bench.screened.size(), space_.legal.size());
+  FakeEvaluator evaluator(cost, 1 << 30);
+  const SearchResult result = search(input_, evaluator).value();
+  EXPECT_EQ(evaluator.screened.size(), space_.legal.size());
   EXPECT_EQ(result.end, SearchResult::End::space);
   EXPECT_EQ(result.timed, result.enumerated);
   EXPECT_EQ(result.measured[*result.winner].timing().median_ns, best_of_all(cost));
@@ -218,82 +218,82 @@ TEST_F(SearchTest, ASmallSpaceIsSearchedWhole) {
 
 TEST_F(SearchTest, FailuresTeachButDoNotStopIt) {
   const Cost cost = surface(space_, 1.5, 2);
-  FakeBench bench(cost, 120);
-  bench.fault = [](const Config& c, Round) -> std::optional<Failure> {
+  FakeEvaluator evaluator(cost, 120);
+  evaluator.fault = [](const Config& c, Round) -> std::optional<Failure> {
     const auto packed = c.if_is<HostPacked>();
     if (packed && packed->inner == Inner::columns) return Failure{Failure::Kind::crashed, "SIGILL"};
     return std::nullopt;
   };
-  const SearchResult result = search(input_, bench).value();
+  const SearchResult result = search(input_, evaluator).value();
   ASSERT_TRUE(result.winner);
-  EXPECT_EQ(result.end, SearchResult::End::bench);
-  EXPECT_EQ(std::size_t(result.timed + result.failed), bench.screened.size());
+  EXPECT_EQ(result.end, SearchResult::End::evaluator);
+  EXPECT_EQ(std::size_t(result.timed + result.failed), evaluator.screened.size());
   const auto failed = std::count_if(result.measured.begin(), result.measured.end(),
                                     [](const Measured& m) { return !m.ok(); });
   EXPECT_GT(failed, 0);
-  EXPECT_LT(2 * std::size_t(failed), bench.screened.size())
+  EXPECT_LT(2 * std::size_t(failed), evaluator.screened.size())
       << "half of the space fails, and it keeps trying that half";
 }
 
 TEST_F(SearchTest, AFinalistThatFailsInTheRaceLeavesItToTheNext) {
-  FakeBench bench(surface(space_, 1.5, 3), 64);
+  FakeEvaluator evaluator(surface(space_, 1.5, 3), 64);
   std::optional<Config> first;
-  bench.fault = [&](const Config& c, Round round) -> std::optional<Failure> {
+  evaluator.fault = [&](const Config& c, Round round) -> std::optional<Failure> {
     if (round != Round::race) return std::nullopt;
     if (!first) first = c;
     if (c == *first) return Failure{Failure::Kind::wrong_result, "element [0, 0]"};
     return std::nullopt;
   };
-  const SearchResult result = search(input_, bench).value();
+  const SearchResult result = search(input_, evaluator).value();
   ASSERT_TRUE(result.winner);
   EXPECT_NE(result.measured[*result.winner].config, *first);
   EXPECT_EQ(result.measured[*result.winner].round, Round::race);
 }
 
 TEST_F(SearchTest, WhenAllFailTheErrorSaysOfWhat) {
-  FakeBench bench(surface(space_, 1.5, 1), 20);
-  bench.fault = [](const Config&, Round) {
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 20);
+  evaluator.fault = [](const Config&, Round) {
     return Failure{Failure::Kind::wrong_result, "element [0, 0] is 1, expected 2"};
   };
   std::size_t sunk = 0;
   input_.sink = [&](const Evidence& e) { sunk += !e.measured.ok(); };
-  const auto result = search(input_, bench);
+  const auto result = search(input_, evaluator);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::verification);
   EXPECT_THAT(result.error().message,
-              HasSubstr(fmt::format("none of {} candidates", bench.screened.size())));
+              HasSubstr(fmt::format("none of {} candidates", evaluator.screened.size())));
   EXPECT_THAT(result.error().message,
-              HasSubstr(fmt::format("{} wrong result", bench.screened.size())));
+              HasSubstr(fmt::format("{} wrong result", evaluator.screened.size())));
   EXPECT_THAT(result.error().message, HasSubstr("expected 2"));
-  EXPECT_EQ(sunk, bench.screened.size());
+  EXPECT_EQ(sunk, evaluator.screened.size());
 }
 
 TEST_F(SearchTest, WrongBudgetAndImpossibleProblemsAreRefused) {
-  FakeBench bench(surface(space_, 1.5, 1), 20);
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 20);
   input_.options.budget = std::chrono::seconds(0);  // clock: refused
-  EXPECT_THAT(search(input_, bench).error().message, HasSubstr("budget = 0"));
+  EXPECT_THAT(search(input_, evaluator).error().message, HasSubstr("budget = 0"));
   input_.options.budget = std::chrono::seconds(1);  // clock: another field is refused
   input_.gemm.m = -3;
-  const auto result = search(input_, bench);
+  const auto result = search(input_, evaluator);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::bad_input);
-  EXPECT_TRUE(bench.screened.empty());
+  EXPECT_TRUE(evaluator.screened.empty());
 }
 
 TEST_F(SearchTest, TheSameSeedDecidesAlikeAndAnotherDoesNot) {
   const auto order = [&](std::uint64_t seed) {
-    FakeBench bench(surface(space_, 1.5, 1), 80);
+    FakeEvaluator evaluator(surface(space_, 1.5, 1), 80);
     input_.options.seed = seed;
-    EXPECT_TRUE(search(input_, bench));
-    return bench.screened;
+    EXPECT_TRUE(search(input_, evaluator));
+    return evaluator.screened;
   };
   EXPECT_EQ(order(7), order(7));
   EXPECT_NE(order(7), order(8));
 }
 
 TEST_F(SearchTest, AReplayOfRecordedRowsDecidesAsTheSearchDid) {
-  FakeBench bench(surface(space_, 1.5, 1), 80);
-  const SearchResult recorded = search(input_, bench).value();
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 80);
+  const SearchResult recorded = search(input_, evaluator).value();
   const auto replay = replay_bench(recorded.measured);
   const SearchResult replayed = search(input_, *replay).value();
   ASSERT_EQ(replayed.measured.size(), recorded.measured.size());
@@ -315,9 +315,9 @@ TEST_F(SearchTest, AReplayKnowsWhatItDoesNotKnow) {
 
 TEST_F(SearchTest, ResumesFromKnownRowsWithoutRunningThemAgain) {
   const Cost cost = surface(space_, 1.5, 1);
-  FakeBench first(cost, 40);
+  FakeEvaluator first(cost, 40);
   input_.known = search(input_, first).value().measured;
-  FakeBench second(cost, 40);
+  FakeEvaluator second(cost, 40);
   std::size_t sunk = 0;
   input_.sink = [&](const Evidence&) { ++sunk; };
   const SearchResult result = search(input_, second).value();
@@ -335,10 +335,10 @@ TEST_F(SearchTest, ResumesFromKnownRowsWithoutRunningThemAgain) {
 TEST_F(SearchTest, TheIncumbentYieldsOnlyToAGainOfTwoPercent) {
   const auto winner_against = [&](double gain) {
     const Config incumbent = space_.legal[space_.legal.size() / 2];
-    FakeBench bench([&, gain](const Config& c) { return c == incumbent ? 1000.0 : 1000.0 / gain; },
-                    40);
+    FakeEvaluator evaluator(
+        [&, gain](const Config& c) { return c == incumbent ? 1000.0 : 1000.0 / gain; }, 40);
     input_.incumbent = incumbent;
-    const SearchResult result = search(input_, bench).value();
+    const SearchResult result = search(input_, evaluator).value();
     return result.measured[*result.winner].config == incumbent;
   };
   EXPECT_TRUE(winner_against(1.015));
@@ -347,11 +347,11 @@ TEST_F(SearchTest, TheIncumbentYieldsOnlyToAGainOfTwoPercent) {
 
 TEST_F(SearchTest, WhoWasScreenedFasterThanTheWinnerRacedRacesToo) {
   // The first that is screened seems so much faster than it is that it races alone.
-  class LuckyBench : public FakeBench {
+  class LuckyBench : public FakeEvaluator {
    public:
-    using FakeBench::FakeBench;
+    using FakeEvaluator::FakeEvaluator;
     std::vector<Measured> screen(const std::vector<Config>& group) override {
-      std::vector<Measured> rows = FakeBench::screen(group);
+      std::vector<Measured> rows = FakeEvaluator::screen(group);
       if (!lucky && rows.front().ok()) {
         lucky = rows.front().config;
         std::get<Timing>(rows.front().outcome).median_ns /= 1000;
@@ -359,14 +359,14 @@ TEST_F(SearchTest, WhoWasScreenedFasterThanTheWinnerRacedRacesToo) {
       return rows;
     }
     std::optional<Config> lucky;
-  } bench(surface(space_, 1.4, 3), 60);
-  const SearchResult result = search(input_, bench).value();
-  ASSERT_TRUE(result.winner && bench.lucky);
+  } evaluator(surface(space_, 1.4, 3), 60);
+  const SearchResult result = search(input_, evaluator).value();
+  ASSERT_TRUE(result.winner && evaluator.lucky);
   const Measured& winner = result.measured[*result.winner];
-  EXPECT_EQ(bench.raced.front(), *bench.lucky);
-  EXPECT_NE(winner.config, *bench.lucky);
+  EXPECT_EQ(evaluator.raced.front(), *evaluator.lucky);
+  EXPECT_NE(winner.config, *evaluator.lucky);
   for (const Measured& row : result.measured)
-    if (row.ok() && row.config != *bench.lucky) {
+    if (row.ok() && row.config != *evaluator.lucky) {
       EXPECT_LE(winner.timing().median_ns, row.timing().median_ns);
     }
 }
@@ -375,12 +375,12 @@ TEST_F(SearchTest, WhoWasScreenedFasterThanTheWinnerRacedRacesToo) {
 TEST_F(SearchTest, FewSamplesWinOnlyByAnIntervalBelowTheOthers) {
   // The second of a race has a fifth of the samples, and an interval of so much either way.
   const auto second_wins = [&](double median, double width) {
-    class FewBench : public FakeBench {
+    class FewBench : public FakeEvaluator {
      public:
       FewBench(Cost cost, double median, double width)
-          : FakeBench(std::move(cost), 40), median_(median), width_(width) {}
+          : FakeEvaluator(std::move(cost), 40), median_(median), width_(width) {}
       std::vector<Measured> race(const std::vector<Measured>& finalists) override {
-        std::vector<Measured> rows = FakeBench::race(finalists);
+        std::vector<Measured> rows = FakeEvaluator::race(finalists);
         for (std::size_t i = 0; i < rows.size(); ++i)
           rows[i].outcome = i == 1 ? Timing{median_, median_ - width_, median_ + width_, 10}
                                    : Timing{1000.0 + double(i), 990, 1010, 50};
@@ -389,10 +389,10 @@ TEST_F(SearchTest, FewSamplesWinOnlyByAnIntervalBelowTheOthers) {
 
      private:
       double median_, width_;
-    } bench(surface(space_, 1.01, 1), median, width);
-    const SearchResult result = search(input_, bench).value();
-    EXPECT_GE(bench.raced.size(), 2u);
-    return result.winner && result.measured[*result.winner].config == bench.raced.at(1);
+    } evaluator(surface(space_, 1.01, 1), median, width);
+    const SearchResult result = search(input_, evaluator).value();
+    EXPECT_GE(evaluator.raced.size(), 2u);
+    return result.winner && result.measured[*result.winner].config == evaluator.raced.at(1);
   };
   EXPECT_TRUE(second_wins(800, 50));
   EXPECT_FALSE(second_wins(900, 200));
@@ -400,62 +400,62 @@ TEST_F(SearchTest, FewSamplesWinOnlyByAnIntervalBelowTheOthers) {
 }
 
 TEST_F(SearchTest, ACancelledSearchKeepsWhatItKnows) {
-  FakeBench bench(surface(space_, 1.5, 1), 1000);
-  input_.options.cancelled = [&] { return bench.screened.size() >= 16; };
-  const SearchResult result = search(input_, bench).value();
-  EXPECT_EQ(result.measured.size(), bench.screened.size());
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 1000);
+  input_.options.cancelled = [&] { return evaluator.screened.size() >= 16; };
+  const SearchResult result = search(input_, evaluator).value();
+  EXPECT_EQ(result.measured.size(), evaluator.screened.size());
   EXPECT_EQ(result.end, SearchResult::End::cancelled);
-  EXPECT_EQ(std::size_t(result.timed), bench.screened.size());
-  EXPECT_TRUE(bench.raced.empty());
+  EXPECT_EQ(std::size_t(result.timed), evaluator.screened.size());
+  EXPECT_TRUE(evaluator.raced.empty());
   ASSERT_TRUE(result.winner);
   EXPECT_TRUE(result.measured[*result.winner].verified);
 }
 
 TEST_F(SearchTest, EndsAfterItsCandidates) {
-  FakeBench bench(surface(space_, 1.5, 1), 1 << 30);
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 1 << 30);
   input_.options.candidates = 21;
-  const SearchResult first = search(input_, bench).value();
+  const SearchResult first = search(input_, evaluator).value();
   EXPECT_EQ(first.end, SearchResult::End::candidates);
-  EXPECT_EQ(bench.screened.size(), 21u);
+  EXPECT_EQ(evaluator.screened.size(), 21u);
   EXPECT_EQ(first.timed + first.failed, 21);
   ASSERT_TRUE(first.winner);
   // Those of earlier calls count.
   input_.known = first.measured;
   input_.options.candidates = 30;
-  const SearchResult more = search(input_, bench).value();
+  const SearchResult more = search(input_, evaluator).value();
   EXPECT_EQ(more.end, SearchResult::End::candidates);
   EXPECT_EQ(more.timed + more.failed, 30);
 }
 
 TEST_F(SearchTest, EndsWithinItsBudget) {
   // A bench whose every candidate takes 10 ms of wall clock.
-  class SlowBench : public FakeBench {
+  class SlowBench : public FakeEvaluator {
    public:
-    using FakeBench::FakeBench;
+    using FakeEvaluator::FakeEvaluator;
     std::vector<Measured> screen(const std::vector<Config>& group) override {
       // clock: longer is fewer candidates, as is asked for
       std::this_thread::sleep_for(std::chrono::milliseconds(10) * group.size());
-      return FakeBench::screen(group);
+      return FakeEvaluator::screen(group);
     }
-  } bench(surface(space_, 1.5, 1), 1 << 30);
+  } evaluator(surface(space_, 1.5, 1), 1 << 30);
   // clock: met by the first group at the latest
   input_.options.budget = std::chrono::milliseconds(600);
-  const SearchResult result = search(input_, bench).value();
+  const SearchResult result = search(input_, evaluator).value();
   EXPECT_EQ(result.end, SearchResult::End::budget);
-  EXPECT_LT(bench.screened.size(), 60u);
-  EXPECT_GE(bench.screened.size(), 8u);
+  EXPECT_LT(evaluator.screened.size(), 60u);
+  EXPECT_GE(evaluator.screened.size(), 8u);
 }
 
 TEST_F(SearchTest, SaysHowFarItIs) {
-  FakeBench bench(surface(space_, 1.5, 1), 40);
+  FakeEvaluator evaluator(surface(space_, 1.5, 1), 40);
   std::vector<Progress> seen;
   input_.options.progress = [&](const Progress& p) { seen.push_back(p); };
-  const SearchResult result = search(input_, bench).value();
+  const SearchResult result = search(input_, evaluator).value();
   ASSERT_GE(seen.size(), 5u);
   EXPECT_EQ(seen.front().stage, Progress::Stage::space);
   EXPECT_EQ(seen.front().total, result.enumerated);
   EXPECT_EQ(seen.back().stage, Progress::Stage::done);
-  EXPECT_EQ(std::size_t(seen.back().done), bench.screened.size());
+  EXPECT_EQ(std::size_t(seen.back().done), evaluator.screened.size());
   EXPECT_FALSE(seen.back().best_config.empty());
   EXPECT_GT(seen.back().best_ns, 0);
 }

@@ -195,11 +195,11 @@ std::string forger() {
 
 TEST_F(WorkerCageTest, AForgedVerdictDoesNotWin) {
   plant(configs_[0], forger());
-  const auto bench = worker_bench(input_, compiler_).value();
-  const auto screened = bench->screen({configs_[0], configs_[1]});
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
+  const auto screened = evaluator->screen({configs_[0], configs_[1]});
   ASSERT_EQ(screened.size(), 2u);
   ASSERT_TRUE(screened[0].ok() && screened[0].verified) << "the worker's answer is the forged one";
-  const auto raced = bench->race(screened);
+  const auto raced = evaluator->race(screened);
   ASSERT_EQ(raced.size(), 2u);
   ASSERT_FALSE(raced[0].ok());
   EXPECT_FALSE(raced[0].verified);
@@ -207,8 +207,8 @@ TEST_F(WorkerCageTest, AForgedVerdictDoesNotWin) {
   EXPECT_THAT(raced[0].failure().detail, HasSubstr("D as this process compared it"));
   ASSERT_TRUE(raced[1].ok()) << raced[1].failure().detail;
   EXPECT_TRUE(raced[1].verified);
-  EXPECT_FALSE(bench->confirm(configs_[0]));
-  EXPECT_TRUE(bench->confirm(configs_[1]));
+  EXPECT_FALSE(evaluator->confirm(configs_[0]));
+  EXPECT_TRUE(evaluator->confirm(configs_[1]));
 }
 
 // An answer to an earlier request, sent late, is not taken for that of the next candidate.
@@ -218,8 +218,8 @@ TEST_F(WorkerCageTest, AnAnswerOutOfTurnIsDropped) {
   late.replace(late.find(all), all.size(), "id = 1; id <= 3");
   plant(configs_[0], late);
   plant(configs_[1], "d[0] += 1;");
-  const auto bench = worker_bench(input_, compiler_).value();
-  const auto screened = bench->screen({configs_[0], configs_[1]});
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
+  const auto screened = evaluator->screen({configs_[0], configs_[1]});
   ASSERT_EQ(screened.size(), 2u);
   ASSERT_FALSE(screened[1].ok()) << "the next candidate got the first one's second answer";
   EXPECT_EQ(screened[1].failure().kind, Failure::Kind::wrong_result);

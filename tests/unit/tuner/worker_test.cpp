@@ -60,8 +60,8 @@ TEST_F(WorkerTest, AnEndlessLoop) {
 TEST_F(WorkerTest, AnEndlessFirstCandidateLeavesTheNextItsChance) {
   plant(configs_[0], "for (;;) asm volatile(\"\");");
   input_.options.budget = std::chrono::seconds(1);  // clock: which is spent
-  const auto bench = worker_bench(input_, compiler_).value();
-  const auto rows = bench->screen({configs_[0], configs_[1]});
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
+  const auto rows = evaluator->screen({configs_[0], configs_[1]});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(name(rows[0].failure().kind), name(Failure::Kind::timed_out));
   EXPECT_TRUE(rows[1].ok()) << rows[1].failure().detail;
@@ -113,32 +113,32 @@ TEST_F(WorkerTest, AnImageThatIsNoKernel) {
       return host_compiler().value()->compile(other);
     }
   } compiler;
-  const auto bench = worker_bench(input_, compiler).value();
-  const auto rows = bench->screen({configs_[0]});
+  const auto evaluator = worker_evaluator(input_, compiler).value();
+  const auto rows = evaluator->screen({configs_[0]});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].failure().kind, Failure::Kind::load);
 }
 
 TEST_F(WorkerTest, ASourceThatDoesNotCompileKeepsItsDiagnostics) {
   plant(configs_[0], "no_such_name();");
-  const auto bench = worker_bench(input_, compiler_).value();
-  const auto rows = bench->screen({configs_[0], configs_[1]});
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
+  const auto rows = evaluator->screen({configs_[0], configs_[1]});
   EXPECT_EQ(rows[0].failure().kind, Failure::Kind::compile);
   EXPECT_THAT(rows[0].failure().detail, HasSubstr("no_such_name"));
   EXPECT_TRUE(rows[0].binary_key.empty());
-  EXPECT_NE(bench->artifact(configs_[0]), nullptr);
-  EXPECT_FALSE(bench->artifact(configs_[0])->binary);
+  EXPECT_NE(evaluator->artifact(configs_[0]), nullptr);
+  EXPECT_FALSE(evaluator->artifact(configs_[0])->binary);
   EXPECT_TRUE(rows[1].ok());
-  EXPECT_TRUE(bench->artifact(configs_[1])->binary);
+  EXPECT_TRUE(evaluator->artifact(configs_[1])->binary);
 }
 
 TEST_F(WorkerTest, ARaceTellsFastFromSlow) {
   plant(configs_[0], "for (volatile int i = 0; i < 100000; ++i) {}");
-  const auto bench = worker_bench(input_, compiler_).value();
-  const auto screened = bench->screen({configs_[1], configs_[0]});
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
+  const auto screened = evaluator->screen({configs_[1], configs_[0]});
   ASSERT_TRUE(screened[0].ok() && screened[1].ok());
   EXPECT_EQ(screened[1].round, Round::screen) << "far beyond 1.5 times the best";
-  const auto raced = bench->race(screened);
+  const auto raced = evaluator->race(screened);
   ASSERT_EQ(raced.size(), system_blas() == nullptr ? 2u : 3u);
   for (const Measured& row : raced) EXPECT_EQ(row.round, Round::race);
   if (system_blas() != nullptr) {  // beside the kernels
@@ -151,7 +151,7 @@ TEST_F(WorkerTest, ARaceTellsFastFromSlow) {
 // Rows of an earlier session say that both are sound; one no longer is.
 TEST_F(WorkerTest, ADeathInTheRaceCostsThatFinalistAlone) {
   plant(configs_[0], "__builtin_trap();");
-  const auto bench = worker_bench(input_, compiler_).value();
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
   std::vector<Measured> finalists(2);
   for (std::size_t i = 0; i < 2; ++i) {
     finalists[i].config = configs_[i];
@@ -159,7 +159,7 @@ TEST_F(WorkerTest, ADeathInTheRaceCostsThatFinalistAlone) {
     finalists[i].round = Round::second;
     finalists[i].verified = true;
   }
-  const auto raced = bench->race(finalists);
+  const auto raced = evaluator->race(finalists);
   ASSERT_EQ(raced.size(), system_blas() == nullptr ? 2u : 3u);
   ASSERT_FALSE(raced[0].ok());
   EXPECT_THAT(raced[0].failure().detail, HasSubstr("SIGILL"));
@@ -174,8 +174,8 @@ TEST_F(WorkerTest, TheWholeSearchRunsOnRealKernels) {
   input_.options.candidates = 24;
   std::size_t with_code = 0;
   input_.sink = [&](const Evidence& e) { with_code += e.source && e.binary; };
-  const auto bench = worker_bench(input_, *host_compiler().value()).value();
-  const auto result = search(input_, *bench);
+  const auto evaluator = worker_evaluator(input_, *host_compiler().value()).value();
+  const auto result = search(input_, *evaluator);
   ASSERT_TRUE(result) << result.error().message;
   ASSERT_TRUE(result->winner);
   const Measured& winner = result->measured[*result->winner];
@@ -217,15 +217,15 @@ class CutOffTest : public WorkerTest {
 
 // It would have 2 s of its own, and says nothing of the candidate.
 TEST_F(CutOffTest, ACandidateIsLeftWhenTheTimeOfScreeningIsOver) {
-  const auto bench = worker_bench(input_, compiler_).value();
-  const auto first = bench->screen({configs_[0]});
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
+  const auto first = evaluator->screen({configs_[0]});
   ASSERT_TRUE(first.size() == 1 && first[0].ok());
   time_.step = 0.5;
-  EXPECT_TRUE(bench->screen({configs_[1]}).empty());
-  EXPECT_FALSE(bench->exhausted());
+  EXPECT_TRUE(evaluator->screen({configs_[1]}).empty());
+  EXPECT_FALSE(evaluator->exhausted());
   time_.step = 0;
   time_.seconds = 9;
-  const auto raced = bench->race(first);
+  const auto raced = evaluator->race(first);
   ASSERT_TRUE(raced[0].ok()) << raced[0].failure().detail;
   EXPECT_TRUE(raced[0].verified);
 }
@@ -233,12 +233,12 @@ TEST_F(CutOffTest, ACandidateIsLeftWhenTheTimeOfScreeningIsOver) {
 TEST_F(WorkerTest, TheFirstCandidateIsTimedThoughTheBudgetIsSpent) {
   SteppedTime time;
   input_.time = time.budget;
-  const auto bench = worker_bench(input_, compiler_).value();
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
   time.seconds = 10.2;
-  const auto rows = bench->screen({configs_[0], configs_[1]});
+  const auto rows = evaluator->screen({configs_[0], configs_[1]});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_TRUE(rows[0].ok() && rows[0].verified);
-  const auto raced = bench->race(rows);
+  const auto raced = evaluator->race(rows);
   EXPECT_TRUE(raced[0].ok() && raced[0].verified);
   EXPECT_EQ(raced[0].round, Round::race);
 }
@@ -257,9 +257,9 @@ std::vector<Measured> sound_rows(const std::vector<Config>& configs, std::size_t
 TEST_F(WorkerTest, ARaceWithoutTimeChecksAndTimesItsFirstFinalistAlone) {
   SteppedTime time;
   input_.time = time.budget;
-  const auto bench = worker_bench(input_, compiler_).value();
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
   time.seconds = 10.1;
-  const auto raced = bench->race(sound_rows(configs_, 2));
+  const auto raced = evaluator->race(sound_rows(configs_, 2));
   ASSERT_EQ(raced.size(), 2u) << "and no library";
   EXPECT_TRUE(raced[0].ok() && raced[0].verified);
   EXPECT_EQ(raced[0].round, Round::race);
@@ -269,9 +269,9 @@ TEST_F(WorkerTest, ARaceWithoutTimeChecksAndTimesItsFirstFinalistAlone) {
 
 // The second is checked for ever.
 TEST_F(CutOffTest, ARaceKeepsThoseThatPassedAllChecks) {
-  const auto bench = worker_bench(input_, compiler_).value();
+  const auto evaluator = worker_evaluator(input_, compiler_).value();
   time_.step = 0.5;
-  const auto raced = bench->race(sound_rows(configs_, 2));
+  const auto raced = evaluator->race(sound_rows(configs_, 2));
   ASSERT_TRUE(raced[0].ok()) << raced[0].failure().detail;
   EXPECT_TRUE(raced[0].verified);
   ASSERT_TRUE(raced[1].ok()) << "nothing is known against it: " << raced[1].failure().detail;

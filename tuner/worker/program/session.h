@@ -1,5 +1,6 @@
 // One worker's answers: requests are read, the device's harness does the work. Knows the requests
-// of tuner/worker/bench.cpp and tuner/verify/{check,own_check}.cpp; knows no device and no search.
+// of tuner/worker/evaluator.cpp and tuner/verify/{check,own_check}.cpp; knows no device and no
+// search.
 #pragma once
 
 #include <memory>

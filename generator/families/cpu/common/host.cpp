@@ -93,7 +93,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["f16c"] = value_of(isa != Isa::portable);
   v["fma"] = value_of(isa != Isa::portable || device.arch == "aarch64");
   v["unsigned_a"] = value_of(g.a.dtype == u8 || shifts_a(problem, row));
-  v["grouped"] = value_of(row.group > 1);
+  v["dotted"] = value_of(row.group > 1);
   v["a_k_major"] = value_of(problem.a_k_major);
   v["b_k_major"] = value_of(problem.b_k_major);
   add_epilogue(v, g);

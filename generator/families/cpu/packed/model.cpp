@@ -100,19 +100,19 @@ double compute_ns(const Share& s) {
   const double dots = double(h.mr) * h.nv;
   // Vectors of an unpacked B across lines are two loads each.
   const Matrix& b = s.p.gemm.b;
-  const bool split = !h.pack_b && (b.ld * size_of(b.dtype)) % s.row.vector_bytes != 0;
+  const bool unaligned = !h.pack_b && (b.ld * size_of(b.dtype)) % s.row.vector_bytes != 0;
   // Units of several k are put together from their rows, as many vectors at a time as a unit has
   // elements, some two instructions each.
   const double vectors_b = std::ceil(double(h.nv) / s.row.group) * s.row.group;
   const double gathered = !h.pack_b && s.row.group > 1 ? kGatheredLoads * vectors_b / h.nv : 1.0;
   const double loads =
-      h.nv * (split ? kSplitLoads : 1.0) * gathered +
+      h.nv * (unaligned ? kUnalignedLoads : 1.0) * gathered +
       h.mr * (converts ? kConvertingLoads : 1.0) * (scattered ? kScatteredLoads : 1.0);
   // Signed bytes of an unpacked A are made unsigned one broadcast at a time.
   const double flips = !h.pack_a && host::shifts_a(s.p, s.row) ? h.mr : 0;
   const double latency = s.rate.chains;  // fewer accumulators than that wait
   double step = std::max({dots + flips, loads, latency}) / dots + kLoadStall * loads / dots;
-  if (split) step *= kSplitStep;
+  if (unaligned) step *= kUnalignedStep;
   if (h.unroll == 1) step *= kSingleStep;
   if (h.prefetch > 0) step *= kPrefetchingStep;
   if (fetches(h)) step *= kFetchingStep;

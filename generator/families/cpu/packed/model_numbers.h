@@ -39,13 +39,13 @@ inline constexpr int kRowsOfASet = 8;       // a multiple of a page apart that L
 inline constexpr int kStepsOnPages = 64;  // k of an unpacked A along m that few pages hold [trial]
 /// Bytes of a row from which on the next one counts as on another page [trial].
 inline constexpr std::int64_t kRowApart = 1024;
-inline constexpr double kSplitLoads = 2;       // of a vector of B across lines [counted]
+inline constexpr double kUnalignedLoads = 2;   // of a vector of B across lines [counted]
 inline constexpr double kGatheredLoads = 2.8;  // of a vector put together from rows of B [fit]
 /// Of a load beside a dot: fewer loads leave more room to those that miss [trial].
 inline constexpr double kLoadStall = 0.08;
 // Factors of a step [trial but for the last].
-inline constexpr double kSplitStep = 1.06;   // vectors of B across lines
-inline constexpr double kSingleStep = 1.04;  // a loop that is not unrolled
+inline constexpr double kUnalignedStep = 1.06;  // vectors of B across lines
+inline constexpr double kSingleStep = 1.04;     // a loop that is not unrolled
 inline constexpr double kPrefetchingStep = 1.03;
 inline constexpr double kFetchingStep = 1.05;  // the next block's lines fetched [fit]
 // Of a tile beside its steps, in dots: its prologue, and D for each of its vectors [trial].

@@ -189,8 +189,8 @@ RowsFromMemory rows_from_memory(const Problem& p, const DeviceCaps& d) {
 /// Units of several rows are put together a vector's columns at a time, which no prefetcher follows
 /// in narrow rows either.
 bool long_runs(const RowsFromMemory& rows, const DotInstruction& row, const HostPacked& h) {
-  const bool grouped = row.group > 1;
-  return (h.pack_b && (rows.b_apart || (rows.b && grouped))) || (h.pack_a && rows.a && grouped);
+  const bool dotted = row.group > 1;
+  return (h.pack_b && (rows.b_apart || (rows.b && dotted))) || (h.pack_a && rows.a && dotted);
 }
 
 /// Whether a point is worth trying that no rule forbids; `m` is whole tiles.

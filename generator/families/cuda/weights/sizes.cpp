@@ -17,21 +17,21 @@ namespace {
 void add_registers(WeightsSizes& w, const Problem& p, const DeviceCaps& d, const CudaWeights& c) {
   const Gemm& g = p.gemm;
   const int steps = w.decode_k / 16, sums = w.tiles_m * w.tiles_n * 4;
-  const bool grouped = w.along > 0, rest = g.b.q.zero == Zero::floating;
-  const int parts = grouped ? w.tiles_m * w.at_once * 4 : 0;
-  const int left_sums = rest ? (grouped ? w.at_once : w.tiles_n) * 4 : 0;
+  const bool along_k = w.along > 0, rest = g.b.q.zero == Zero::floating;
+  const int parts = along_k ? w.tiles_m * w.at_once * 4 : 0;
+  const int left_sums = rest ? (along_k ? w.at_once : w.tiles_n) * 4 : 0;
   // Tiles of A that come later meet the same numbers; else only the codes wait.
-  const bool kept = grouped && w.at_once < w.tiles_n;
+  const bool kept = along_k && w.at_once < w.tiles_n;
   const int numbers = kept ? w.tiles_m * steps * 4 : w.tiles_m * (steps * w.code_bits / 8 + 8);
   // Of a column and group: the scale and the zero point that are fetched, and what they become.
   const int offsets = g.a.dtype == fp16 && w.code_bits == 4 ? 2 : 1;
   const int each = g.b.q.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
-  const int factors = w.tiles_m * 2 * ((grouped ? w.decode_k / w.along : 1) * each + 1);
+  const int factors = w.tiles_m * 2 * ((along_k ? w.decode_k / w.along : 1) * each + 1);
   const bool smooth = g.epilogue.activation > Activation::relu || has_costly_gate(g);
   // Elements of A on their way: a lane's reads of 4-bit codes meet twice as many.
   const int left = w.at_once * (w.code_bits == 4 ? 2 : 0);
   // The assembler keeps elements of A, and the addresses of later ones, across groups.
-  const int groups = grouped ? w.decode_k / w.along : 1;
+  const int groups = along_k ? w.decode_k / w.along : 1;
   const int held = kept ? 36 + (groups - 1) * w.tiles_m * w.tiles_n * 2 : 0;
   w.registers = sums + parts + left_sums + numbers + factors + left + held + 48 +
                 (w.async ? 0 : 8) + (smooth ? 16 : 0);

@@ -7,13 +7,13 @@ FactorRows<N> right(in.b, in.apart, in.b_pitch);
 //% if packed_b && !stacked
 PanelRows<N, kRagged> right(in.b, in.b_pitch, columns);
 //% end
-//% if !packed_b && !grouped && !stacked
+//% if !packed_b && !dotted && !stacked
 Vec<bool, kLanes> live[N];
 KILN_UNROLL
 for (int j = 0; j < N; ++j)
   live[j] = first_lanes<kLanes>(kMasked ? columns - j * kLanes : kLanes, Iota<kLanes>{});
 //% end
-//% if !packed_b && !grouped && stacked
+//% if !packed_b && !dotted && stacked
 Vec<bool, kLanes> live[N];
 KILN_UNROLL
 for (int j = 0; j < N; ++j)

@@ -36,6 +36,6 @@ for (i64 i = 0; i < fetches; ++i) {
 #pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
 //% end
 for (; g < whole; ++g) step(g, kGroup);
-//% if grouped
+//% if dotted
 if (k % kGroup) step(whole, k % kGroup);
 //% end

@@ -9,10 +9,10 @@
 
 namespace kiln::test {
 
-class FakeBench : public Bench {
+class FakeEvaluator : public Evaluator {
  public:
   static constexpr std::size_t kScreened = 12;
-  explicit FakeBench(const SearchInput& input)
+  explicit FakeEvaluator(const SearchInput& input)
       : problem_(Problem::of(input.gemm).value()), device_(input.device) {}
 
   std::vector<Measured> screen(const std::vector<Config>& group) override {
@@ -48,8 +48,8 @@ class FakeBench : public Bench {
   std::size_t screened_ = 0;
 };
 
-inline Result<std::unique_ptr<Bench>> fake_bench(const SearchInput& input, Compiler&) {
-  return std::make_unique<FakeBench>(input);
+inline Result<std::unique_ptr<Evaluator>> fake_bench(const SearchInput& input, Compiler&) {
+  return std::make_unique<FakeEvaluator>(input);
 }
 
 }  // namespace kiln::test

@@ -47,10 +47,10 @@ std::string words_of(const nlohmann::json& told) {
   return told.is_string() ? told.get<std::string>() : told.dump();
 }
 
-class WorkerBench final : public Bench {
+class WorkerEvaluator final : public Evaluator {
  public:
-  WorkerBench(const SearchInput& input, Compiler& compiler, DeviceLock lock,
-              std::filesystem::path executable)
+  WorkerEvaluator(const SearchInput& input, Compiler& compiler, DeviceLock lock,
+                  std::filesystem::path executable)
       : gemm_(input.gemm),
         device_(input.device),
         device_index_(input.device_index),
@@ -61,7 +61,7 @@ class WorkerBench final : public Bench {
         executable_(std::move(executable)),
         idle_(input.worker) {}
 
-  ~WorkerBench() override {
+  ~WorkerEvaluator() override {
     rest();
     if (idle_ && on_gpu() && worker_ && worker_->alive()) idle_->process = std::move(worker_);
   }
@@ -451,7 +451,7 @@ class WorkerBench final : public Bench {
 
 }  // namespace
 
-Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& compiler) {
+Result<std::unique_ptr<Evaluator>> worker_evaluator(const SearchInput& input, Compiler& compiler) {
   if (const Status room = room_to_tune(input.gemm, input.device); !room)
     return tl::unexpected(room.error());
   auto executable = find_worker();
@@ -463,9 +463,10 @@ Result<std::unique_ptr<Bench>> worker_bench(const SearchInput& input, Compiler& 
       [](const std::string& message) { log::warn("{}", message); }, input.options.cancelled);
   if (!lock) return tl::unexpected(lock.error());
   if (input.time) input.time->leave_out_since(before);
-  auto bench = std::make_unique<WorkerBench>(input, compiler, std::move(*lock), *executable);
-  if (const Status started = bench->start(); !started) return tl::unexpected(started.error());
-  return bench;
+  auto evaluator =
+      std::make_unique<WorkerEvaluator>(input, compiler, std::move(*lock), *executable);
+  if (const Status started = evaluator->start(); !started) return tl::unexpected(started.error());
+  return evaluator;
 }
 
 }  // namespace kiln

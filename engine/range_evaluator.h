@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-class KILN_LOCAL RangeBench {
+class KILN_LOCAL RangeEvaluator {
  public:
   /// A kernel that was verified at a size.
   struct Timed {
@@ -23,8 +23,8 @@ class KILN_LOCAL RangeBench {
   };
 
   /// All of them must outlive it. Warnings are added to `warnings`, each once.
-  RangeBench(Engine::Impl& engine, const GemmRange& range, int threads, Compiler& compiler,
-             const TuneOptions& options, std::vector<std::string>& warnings);
+  RangeEvaluator(Engine::Impl& engine, const GemmRange& range, int threads, Compiler& compiler,
+                 const TuneOptions& options, std::vector<std::string>& warnings);
 
   BestKey key_at(std::int64_t size) const;
   bool cancelled() const;
@@ -42,7 +42,7 @@ class KILN_LOCAL RangeBench {
   /// The same of an interleaved race.
   Result<std::vector<Measured>> race(std::int64_t size, const std::vector<Measured>& finalists);
   /// Gives the device and the worker's memory back until it is asked again.
-  void rest() { bench_.reset(); }
+  void rest() { evaluator_.reset(); }
 
   /// Where a config was verified.
   const std::vector<Timed>& timed(const Config& config) { return timed_[config]; }
@@ -50,7 +50,7 @@ class KILN_LOCAL RangeBench {
   bool store(const Timed& timed);
 
  private:
-  Result<Bench*> bench_at(std::int64_t size);
+  Result<Evaluator*> evaluator_at(std::int64_t size);
   std::vector<Measured> take(std::int64_t size, std::vector<Measured> rows);
   void keep(std::int64_t size, const Measured& row, const Artifact& made);
 
@@ -64,7 +64,7 @@ class KILN_LOCAL RangeBench {
   std::map<Config, std::vector<Timed>> timed_;
   std::map<std::string, StoredBinary> code_;  // by code_key
   const std::shared_ptr<IdleWorker> worker_;
-  std::unique_ptr<Bench> bench_;  // of the last size
+  std::unique_ptr<Evaluator> evaluator_;  // of the last size
   std::int64_t bench_size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "engine/range_bench.h"
+#include "engine/range_evaluator.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,9 +15,9 @@
 
 namespace kiln {
 
-RangeBench::RangeBench(Engine::Impl& engine, const GemmRange& range, int threads,
-                       Compiler& compiler, const TuneOptions& options,
-                       std::vector<std::string>& warnings)
+RangeEvaluator::RangeEvaluator(Engine::Impl& engine, const GemmRange& range, int threads,
+                               Compiler& compiler, const TuneOptions& options,
+                               std::vector<std::string>& warnings)
     : engine_(engine),
       range_(range),
       threads_(threads),
@@ -29,23 +29,23 @@ RangeBench::RangeBench(Engine::Impl& engine, const GemmRange& range, int threads
   made_by_.compiler = compiler.version();
 }
 
-BestKey RangeBench::key_at(std::int64_t size) const {
+BestKey RangeEvaluator::key_at(std::int64_t size) const {
   return engine_.key_of(range_.at(size), threads_);
 }
 
-bool RangeBench::cancelled() const {
+bool RangeEvaluator::cancelled() const {
   return engine_.background.closing() || (options_.cancelled && options_.cancelled());
 }
 
-void RangeBench::note(const std::string& warning) {
+void RangeEvaluator::note(const std::string& warning) {
   if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
 }
 
-void RangeBench::note(const Status& status) {
+void RangeEvaluator::note(const Status& status) {
   if (!status) note(status.error().message);
 }
 
-void RangeBench::compile_ahead(const std::vector<std::pair<std::int64_t, Config>>& wanted) {
+void RangeEvaluator::compile_ahead(const std::vector<std::pair<std::int64_t, Config>>& wanted) {
   SearchInput share;
   engine_.tuning.share_code(share, compiler_);
   std::atomic<std::size_t> next{0};
@@ -67,9 +67,9 @@ void RangeBench::compile_ahead(const std::vector<std::pair<std::int64_t, Config>
 }
 
 /// It is kept until another size has one: a device has one at a time.
-Result<Bench*> RangeBench::bench_at(std::int64_t size) {
-  if (bench_ && bench_size_ == size) return bench_.get();
-  bench_.reset();
+Result<Evaluator*> RangeEvaluator::evaluator_at(std::int64_t size) {
+  if (evaluator_ && bench_size_ == size) return evaluator_.get();
+  evaluator_.reset();
   const BestKey key = key_at(size);
   SearchInput input{.gemm = key.gemm, .device = key.device, .options = options_};
   input.options.threads = key.device.compute_units;
@@ -77,40 +77,42 @@ Result<Bench*> RangeBench::bench_at(std::int64_t size) {
   input.device_index = engine_.gpu ? engine_.gpu->ordinal() : 0;
   input.worker = worker_;
   engine_.tuning.share_code(input, compiler_);
-  auto bench = engine_.tuning.make_bench(input, compiler_);
-  if (!bench) return tl::unexpected(bench.error());
-  bench_ = std::move(*bench);
+  auto evaluator = engine_.tuning.make_evaluator(input, compiler_);
+  if (!evaluator) return tl::unexpected(evaluator.error());
+  evaluator_ = std::move(*evaluator);
   bench_size_ = size;
-  return bench_.get();
+  return evaluator_.get();
 }
 
-Result<std::vector<Measured>> RangeBench::screen(std::int64_t size,
-                                                 const std::vector<Config>& configs) {
-  return bench_at(size).map([&](Bench* bench) { return take(size, bench->screen(configs)); });
+Result<std::vector<Measured>> RangeEvaluator::screen(std::int64_t size,
+                                                     const std::vector<Config>& configs) {
+  return evaluator_at(size).map(
+      [&](Evaluator* evaluator) { return take(size, evaluator->screen(configs)); });
 }
 
-Result<std::vector<Measured>> RangeBench::race(std::int64_t size,
-                                               const std::vector<Measured>& finalists) {
-  return bench_at(size).map([&](Bench* bench) { return take(size, bench->race(finalists)); });
+Result<std::vector<Measured>> RangeEvaluator::race(std::int64_t size,
+                                                   const std::vector<Measured>& finalists) {
+  return evaluator_at(size).map(
+      [&](Evaluator* evaluator) { return take(size, evaluator->race(finalists)); });
 }
 
 /// Those that ran. All are stored as evidence, and of each that ran what it takes to serve by it is
 /// kept.
-std::vector<Measured> RangeBench::take(std::int64_t size, std::vector<Measured> rows) {
+std::vector<Measured> RangeEvaluator::take(std::int64_t size, std::vector<Measured> rows) {
   std::erase_if(rows, [](const Measured& row) { return is_library(row.config); });
   const BestKey key = key_at(size);
   for (Measured& row : rows) {
     row.predicted_ns = predict_ns(key.problem(), key.device, row.config);
     note(engine_.store->measurements().put(key, made_by_, row));
     if (!row.ok()) continue;
-    if (const Artifact* made = bench_->artifact(row.config); made && made->binary)
+    if (const Artifact* made = evaluator_->artifact(row.config); made && made->binary)
       keep(size, row, *made);
   }
   std::erase_if(rows, [](const Measured& row) { return !row.ok(); });
   return rows;
 }
 
-void RangeBench::keep(std::int64_t size, const Measured& row, const Artifact& made) {
+void RangeEvaluator::keep(std::int64_t size, const Measured& row, const Artifact& made) {
   const auto [code, fresh] = code_.try_emplace(code_key(made.source));
   if (fresh)
     code->second = {.key = row.binary_key,
@@ -121,7 +123,7 @@ void RangeBench::keep(std::int64_t size, const Measured& row, const Artifact& ma
   if (row.verified) timed_[row.config].push_back({size, row, code->first});
 }
 
-bool RangeBench::store(const Timed& timed) {
+bool RangeEvaluator::store(const Timed& timed) {
   const BestKey key = key_at(timed.size);
   const StoredBinary& code = code_.at(timed.code);
   Measured stored = timed.row;
