@@ -382,9 +382,6 @@ constexpr void all_have_rows(const Gemm& gemm, const kiln_gemm_desc& desc) {
                                 c_zero_a, c_gather, c_scatter, c_rows_of_a, c_rows_of_d, c_amax_d,
                                 c_scale_order_a, c_scale_order_b, c_reserved] = desc;
 }
-/// The last member ends the struct: one that a later version adds makes it larger, which is how
-/// versions are told apart.
-static_assert(offsetof(kiln_gemm_desc, reserved) + sizeof(int) == sizeof(kiln_gemm_desc));
 
 /// Whether kernels that take any epilogue are told the field at a call. A gate is a constant of all
 /// code that has it.
