@@ -20,18 +20,6 @@
 namespace kiln {
 namespace {
 
-Status unknown_device(const std::string& name) {
-  if (name.starts_with("emu:"))
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format(
-            "device = {}: gemm() does not run on the emulator, which only verifies kernels: "
-            "see `kiln verify`",
-            name));
-  return fail(ErrorCode::bad_input, fmt::format("device = {}: must be cpu, {}", name, gpu_names()));
-}
-
-/// Finds what `impl.options.device` names. Errors: bad_input (no such name), device (none here).
 /// A path that the caller or $KILN_DB named must open; the default one may fail (no home, a
 /// read-only one): then nothing is remembered, and everything else works.
 Result<std::unique_ptr<Store>> open_store(const OpenOptions& options) {

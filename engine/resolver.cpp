@@ -8,6 +8,7 @@
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/size.h"
 #include "generator/problem/spelling.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/float_mode.h"

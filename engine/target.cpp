@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "engine/list_check.h"
 #include "engine/vendor.h"
@@ -13,6 +14,20 @@
 #include "tuner/measure/vendor_library.h"
 
 namespace kiln {
+namespace {
+
+Status unknown_device(const std::string& name) {
+  if (name.starts_with("emu:"))
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format(
+            "device = {}: gemm() does not run on the emulator, which only verifies kernels: "
+            "see `kiln verify`",
+            name));
+  return fail(ErrorCode::bad_input, fmt::format("device = {}: must be cpu, {}", name, gpu_names()));
+}
+
+}  // namespace
 
 Status Target::find() {
   const std::string& name = options.device;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cache/record.h"
+#include "cache/rows/range_table.h"
 #include "engine/admission.h"
 #include "engine/background_queue.h"
 #include "engine/code_cache.h"
