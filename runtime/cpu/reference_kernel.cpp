@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <numbers>
 #include <vector>
 
@@ -202,25 +203,28 @@ void raise_amax(const KilnArgs& args, std::uint32_t bits) {
   }
 }
 
+/// An element of 32 bits, which may lie at any address.
+std::uint32_t bits_at(const void* matrix, std::int64_t index) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, static_cast<const std::byte*>(matrix) + index * 4, sizeof bits);
+  return bits;
+}
+
 /// alpha·sum + beta·C, clipped at zero or not, + residual in 32 bits that wrap.
 void finish_whole(const Problem& problem, const KilnArgs& args, const Place& at,
                   const WholeFactors& whole, const std::int32_t* sum) {
   const Epilogue& epilogue = problem.gemm.epilogue;
-  const auto* const c = static_cast<const std::int32_t*>(args.c);
-  const auto* const residual = static_cast<const std::int32_t*>(args.residual);
-  auto* const d = static_cast<std::int32_t*>(args.d);
-  const auto bits = [](std::int32_t x) { return static_cast<std::uint32_t>(x); };
   for (std::int64_t i = 0; i < at.count; ++i) {
     const std::int64_t j = at.column + i;
-    std::uint32_t value = whole.alpha * bits(sum[i]);
+    std::uint32_t value = whole.alpha * static_cast<std::uint32_t>(sum[i]);
     if (args.beta != 0)
-      value += whole.beta * bits(c[at.batch * args.stride_c + at.row * args.ldc + j]);
+      value += whole.beta * bits_at(args.c, at.batch * args.stride_c + at.row * args.ldc + j);
     const bool clipped =
         epilogue.activation == Activation::relu && static_cast<std::int32_t>(value) < 0;
     if (clipped) value = 0;
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
-    if (epilogue.residual) value += bits(residual[to]);
-    d[to] = static_cast<std::int32_t>(value);
+    if (epilogue.residual) value += bits_at(args.residual, to);
+    std::memcpy(static_cast<std::byte*>(args.d) + to * 4, &value, sizeof value);
   }
 }
 

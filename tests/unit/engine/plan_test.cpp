@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <set>
 #include <thread>
@@ -227,6 +228,32 @@ TEST_P(ReferenceKernel, IsRightForEveryProblem) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, ReferenceKernel, testing::Range(1, 9));
+
+// On a CPU no address is refused; sanitizers see a load that expects more of one.
+TEST(ReferenceKernel, TakesIntegersAtAnyAddress) {
+  const Gemm gemm = parse_gemm("int8 N N 3 5 7 epilogue=residual").value();
+  const Problem problem = Problem::of(gemm).value();
+  ASSERT_EQ(gemm.d.dtype, DType::s32);
+  const std::vector<std::int8_t> a(3 * 7, 2), b(7 * 5, -3);
+  std::vector<std::byte> memory(3 * 5 * 4 + 3), d(memory.size());
+  const auto put = [&](std::int32_t value) {
+    for (std::size_t i = 0; i < 15; ++i)
+      std::memcpy(memory.data() + 3 + 4 * i, &value, sizeof value);
+  };
+  put(100);
+  const Operands operands{.a = a.data(),
+                          .b = b.data(),
+                          .c = memory.data() + 3,
+                          .d = d.data() + 1,
+                          .residual = memory.data() + 3,
+                          .beta = 2};
+  run_reference(problem, make_args(problem, operands), nullptr, 0, 1);
+  for (std::size_t i = 0; i < 15; ++i) {
+    std::int32_t got = 0;
+    std::memcpy(&got, d.data() + 1 + 4 * i, sizeof got);
+    EXPECT_EQ(got, 7 * 2 * -3 + 2 * 100 + 100) << i;
+  }
+}
 
 TEST(ReferenceKernel, CoversEveryTypeRow) {
   for (const TypeRow& row : kTypeRows) {
