@@ -158,7 +158,7 @@ Result<Config> parse_config(std::string_view line) {
     if (seen[i])
       return fail(ErrorCode::bad_input, fmt::format("config: field '{}' is given twice", name));
     seen[i] = true;
-    config.values()[i] = *value;
+    config.values_[i] = *value;
   }
   std::string missing;
   for (std::size_t i = 0; i < keys.size(); ++i)

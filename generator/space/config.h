@@ -59,7 +59,6 @@ class Config {
   std::size_t family() const { return family_; }
   /// Of the family's keys, in the order of its fields(); 0 behind them.
   const std::array<std::int32_t, kMostKeys>& values() const { return values_; }
-  std::array<std::int32_t, kMostKeys>& values() { return values_; }
 
   template <FamilyConfig C>
   bool is() const {
