@@ -7,6 +7,7 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/mx_scale.h"
+#include "generator/problem/problem.h"
 #include "kiln/numeric.hpp"
 
 namespace kiln {

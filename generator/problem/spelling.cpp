@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "generator/problem/extent.h"
+#include "generator/problem/indices.h"
+#include "generator/problem/problem.h"
 #include "generator/problem/weights_rules.h"
 
 namespace kiln {

@@ -8,6 +8,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/mx_scale.h"
+#include "generator/problem/problem.h"
 #include "kiln/numeric.hpp"
 #include "kiln/quantise.hpp"
 

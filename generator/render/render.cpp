@@ -7,6 +7,7 @@
 #include <set>
 
 #include "generator/render/embedded.h"
+#include "generator/render/template.h"
 #include "generator/space/family.h"
 #include "generator/space/platform.h"
 #include "kiln/engine.hpp"
