@@ -53,20 +53,36 @@ void write_key_fields(const Gemm& gemm, KeyWriter& to) {
 }  // namespace
 
 Value column_value(const GemmField& field, std::int64_t value) {
+  if (field.text_of != nullptr) return std::string(field.text_of(value));
   if (field.names.empty()) return value;
   const auto index = static_cast<std::size_t>(value);
   return std::string(index < field.names.size() ? field.names[index] : "?");
 }
 
+std::string default_column(const GemmField& field) {
+  const Value usual =
+      column_value(field, default_values()[static_cast<std::size_t>(&field - kGemmFields.data())]);
+  if (const auto* number = std::get_if<std::int64_t>(&usual))
+    return fmt::format("{} AS {}", *number, field.name);
+  return fmt::format("'{}' AS {}", std::get<std::string>(usual), field.name);
+}
+
 std::string column_text(const GemmField& field) {
   const std::int64_t usual =
       default_values()[static_cast<std::size_t>(&field - kGemmFields.data())];
+  if (field.text_of != nullptr) return fmt::format("{} TEXT NOT NULL DEFAULT ''", field.name);
   if (field.names.empty()) return fmt::format("{} INTEGER NOT NULL DEFAULT {}", field.name, usual);
   return fmt::format("{} TEXT NOT NULL DEFAULT '{}'", field.name,
                      field.names[static_cast<std::size_t>(usual)]);
 }
 
 std::optional<std::int64_t> field_value(const GemmField& field, const Value& value) {
+  if (field.number_of != nullptr) {
+    const auto* const text = std::get_if<std::string>(&value);
+    if (text == nullptr) return std::nullopt;
+    const auto number = field.number_of(*text);
+    return number ? std::optional(*number) : std::nullopt;
+  }
   const auto* const number = std::get_if<std::int64_t>(&value);
   if (field.names.empty()) {
     const bool fits = number != nullptr && (!field.flag || *number == 0 || *number == 1) &&

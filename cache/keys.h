@@ -146,6 +146,8 @@ std::optional<std::int64_t> field_value(const GemmField& field, const Value& val
 
 /// The column of a field as SQL declares it, "numerics TEXT NOT NULL DEFAULT 'ieee'".
 std::string column_text(const GemmField& field);
+/// That it has its default in a result: "0 AS gather".
+std::string default_column(const GemmField& field);
 
 /// Key texts: one line, "field=value;…", every field that kLastOfEveryKey does not leave out.
 std::string key_text(const Gemm& gemm);

@@ -354,6 +354,22 @@ kiln_status kiln_column_sums(const kiln_gemm_desc* desc, const void* b, int32_t*
   });
 }
 
+kiln_status kiln_expression_parse(const char* text, int* expression) {
+  return kiln::run([&]() -> kiln::Status {
+    if (text == nullptr) return kiln::null_argument("text");
+    if (expression == nullptr) return kiln::null_argument("expression");
+    const auto parsed = kiln::Expression::parse(text);
+    if (!parsed) return tl::unexpected(parsed.error());
+    *expression = static_cast<int>(parsed->id());
+    return {};
+  });
+}
+
+const char* kiln_expression_text(int expression) {
+  const auto found = kiln::Expression::of_id(expression);
+  return found && !found->empty() ? found->text().data() : nullptr;  // of a std::string
+}
+
 kiln_status kiln_explain(kiln_engine* engine, const kiln_gemm_desc* desc, int threads,
                          char** text) {
   return kiln::text_of(engine, desc, threads, text, &kiln::Engine::explain);

@@ -10,7 +10,8 @@ endif()
 
 if("fields_test" MATCHES "${KILN_TESTS_MATCHING}")
   # What `kiln verify` draws.
-  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/cli/commands/random_gemm.cpp)
+  target_sources(unit_tests PRIVATE ${PROJECT_SOURCE_DIR}/cli/commands/random_gemm.cpp
+                                    ${PROJECT_SOURCE_DIR}/cli/commands/random_expression.cpp)
 endif()
 
 if("worker_cage_test" MATCHES "${KILN_TESTS_MATCHING}")

@@ -152,6 +152,7 @@ Result<Layer> read_only_layer(const std::filesystem::path& file, const WalkedFil
                             "only; open it once where it can be written",
                             file.string(), *version, schema_version()));
   }
+  if (reads_as_today(*version)) show_todays_columns(*layer.db, *version);
   judge_trust(layer, walked);
   return layer;
 }

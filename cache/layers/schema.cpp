@@ -271,8 +271,17 @@ std::span<const Migration> migrations() {
 
 bool reads_as_today(int version) {
   return std::ranges::all_of(migrations(), [&](const Migration& step) {
-    return step.version <= version || (step.sql.empty() && step.then == nullptr);
+    return step.version <= version ||
+           (step.sql == columns_of(step.version) && step.then == nullptr);
   });
+}
+
+void show_todays_columns(SQLite::Database& db, int version) {
+  std::string columns;
+  for (const GemmField& field : kGemmFields)
+    if (field.since > version) columns += fmt::format(", {}", default_column(field));
+  if (!columns.empty())
+    db.exec(fmt::format("CREATE TEMP VIEW problem AS SELECT *{} FROM main.problem", columns));
 }
 
 namespace {

@@ -22,9 +22,12 @@ struct Migration {
 /// problem (kGemmFields) is a step by itself.
 std::span<const Migration> migrations();
 inline int schema_version() { return migrations().back().version; }
-/// Whether a file of this version, today's or older, has today's tables and texts: the steps since
-/// then have changed nothing in it.
+/// Whether a file of this version, today's or older, has today's tables and texts but for columns
+/// of the problem: the steps since then have brought nothing else.
 bool reads_as_today(int version);
+/// Gives the problems of such a file the columns that it lacks, with their defaults, by a view of
+/// this connection alone: for files that are not written.
+void show_todays_columns(SQLite::Database& db, int version);
 
 /// "kiln" in the header of the file, so that another program's database is told apart.
 inline constexpr int kApplicationId = 0x6b696c6e;

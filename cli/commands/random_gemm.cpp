@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "cli/commands/random_expression.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
@@ -252,6 +253,13 @@ void draw_amax(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (const Gemm with = g.with_amax_d(); Problem::of(with)) g = with;
 }
 
+/// In the place of what else follows the product.
+void draw_expression(Draw& draw, const DeviceCaps& caps, Gemm& g) {
+  if (!(on_host(caps) || caps.vendor == Vendor::nvidia) || !draw.one_in(5)) return;
+  const Gemm with = g.with_expression(Expression::parse(random_expression(draw)).value());
+  if (Problem::of(with)) g = with;
+}
+
 /// Fields that no function here draws: any of their values, where the problem may have it.
 void draw_others(Draw& draw, Gemm& g) {
   constexpr int kLastDrawnAbove = 18;  // of the versions that brought the fields
@@ -292,6 +300,7 @@ Gemm random_gemm(Draw& draw, const DeviceCaps& caps, std::int64_t most_work) {
   draw_zero_points_of_a(draw, g);
   draw_promises(draw, caps, g);
   draw_amax(draw, caps, g);
+  draw_expression(draw, caps, g);
   draw_others(draw, g);
   return g;
 }

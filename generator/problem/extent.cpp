@@ -42,6 +42,17 @@ Extent scale_extent(const Gemm& gemm, Operand which) {
   return e;
 }
 
+/// `[m,n]` and `[n,m]` are lines, what lacks one of the two is a line, or an element.
+Extent extra_extent(const Gemm& gemm, const ExtraOperand& extra) {
+  Extent e{.length = 1, .lines = 1};
+  for (const Index index : extra.index) {
+    if (index == Index::batch) continue;
+    e.lines = e.length;
+    e.length = index == Index::m ? gemm.m : gemm.n;
+  }
+  return e;
+}
+
 /// Whether all groups of k share one of it: A, B, and those scales of theirs whose blocks divide
 /// the k of all groups. The scales of D divide n, and each group has a D of its own.
 bool shared_by_groups_of_k(const Gemm& gemm, Operand which) {
@@ -111,8 +122,34 @@ bool present(const Gemm& gemm, Operand which) {
       return gemm.amax_d;
     case Operand::row_weights:
       return weighs_rows(gemm);
+    case Operand::x0:
+    case Operand::x1:
+    case Operand::x2:
+    case Operand::x3:
+    case Operand::x4:
+    case Operand::x5:
+    case Operand::x6:
+    case Operand::x7:
+      return extra_of(gemm, which) != nullptr;
   }
   return false;
+}
+
+const ExtraOperand* extra_of(const Gemm& gemm, Operand which) {
+  if (!is_extra(which)) return nullptr;
+  const auto all = gemm.epilogue.expression.operands();
+  return index_of_extra(which) < all.size() ? &all[index_of_extra(which)] : nullptr;
+}
+
+std::vector<DType> types_of_extras(const Gemm& gemm) {
+  std::vector<DType> types;
+  for (const Operand which : kOperands)
+    if (extra_of(gemm, which) != nullptr) types.push_back(dtype_of(gemm, which));
+  return types;
+}
+
+bool has_index(const ExtraOperand& extra, Index index) {
+  return std::ranges::find(extra.index, index) != extra.index.end();
 }
 
 bool is_output(const Gemm& gemm, Operand which) {
@@ -143,6 +180,11 @@ DType dtype_of(const Gemm& gemm, Operand which) {
   if (is_list(which)) return DType::s32;
   if (which == Operand::zero_a || which == Operand::column_sums_b) return DType::s32;
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
+  if (const ExtraOperand* const extra = extra_of(gemm, which)) {
+    if (extra->dtype) return *extra->dtype;
+    if (has_index(*extra, Index::m) && has_index(*extra, Index::n)) return gemm.d.dtype;
+    return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  }
   if (which == Operand::bias) {
     if (gemm.epilogue.bias_as_d) return gemm.d.dtype;
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
@@ -156,6 +198,7 @@ DType dtype_of(const Gemm& gemm, Operand which) {
 Extent extent(const Gemm& gemm, Operand which) {
   if (!present(gemm, which)) return {};
   if (row_of(which).matrix) return matrix_extent(gemm, which);
+  if (const ExtraOperand* const extra = extra_of(gemm, which)) return extra_extent(gemm, *extra);
   if (which == Operand::bias)
     return {.length = gemm.epilogue.bias == Bias::per_row ? gemm.m : gemm.columns_of_b(),
             .lines = 1};
@@ -174,7 +217,7 @@ bool follows_alignment(const Gemm& gemm, Operand scales) {
 
 int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
-  if (which == Operand::bias) return 1;
+  if (which == Operand::bias || is_extra(which)) return 1;
   if (is_list(which)) return size_of(DType::s32);
   if (which == Operand::scale_d || which == Operand::amax_d || which == Operand::row_weights)
     return size_of(DType::fp32);
@@ -206,6 +249,8 @@ int alignment_of_d(const Gemm& gemm) {
 
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (is_list(which) || which == Operand::amax_d) return true;
+  if (const ExtraOperand* const extra = extra_of(gemm, which))
+    return !has_index(*extra, Index::batch);
   if (gemm.grouping() == Grouping::k) return shared_by_groups_of_k(gemm, which);
   const bool rows = gemm.grouping() == Grouping::rows;
   if (which == Operand::bias)
@@ -220,7 +265,10 @@ std::int64_t aligned_pitch(const Gemm& gemm, Operand which, std::int64_t element
 }
 
 std::int64_t leading_dimension(const Gemm& gemm, Operand which) {
-  const std::int64_t ld = row_of(which).matrix ? matrix(gemm, which).ld : 0;
+  const ExtraOperand* const extra = extra_of(gemm, which);
+  const std::int64_t ld = extra != nullptr       ? extra->ld
+                          : row_of(which).matrix ? matrix(gemm, which).ld
+                                                 : 0;
   if (ld != 0) return ld;
   const std::int64_t length = extent(gemm, which).length;
   const std::int64_t tight = length > 0 ? length : pitch_of_nothing(gemm, which);

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "generator/problem/operand.h"
 #include "kiln/gemm.hpp"
@@ -25,6 +26,12 @@ bool present(const Gemm& gemm, Operand which);
 bool is_output(const Gemm& gemm, Operand which);
 /// What calls may write beside D.
 inline constexpr Operand kBesideD[] = {Operand::scale_d, Operand::amax_d};
+/// What the problem's expression says of one of its operands; null: it has not so many.
+const ExtraOperand* extra_of(const Gemm& gemm, Operand which);
+/// The types of all of them.
+std::vector<DType> types_of_extras(const Gemm& gemm);
+/// Whether one of the indices is this one.
+bool has_index(const ExtraOperand& extra, Index index);
 /// Whether it is a list of 32-bit integers: of groups, or of rows.
 bool is_list(Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.

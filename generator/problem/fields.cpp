@@ -23,6 +23,7 @@ const FieldValues& default_values() {
 
 std::string value_text(const GemmField& field, std::int64_t value) {
   if (field.flag) return value != 0 ? "true" : "false";
+  if (field.text_of != nullptr) return std::string(field.text_of(value));
   const auto index = static_cast<std::size_t>(value);
   return index < field.words.size() ? std::string(field.words[index]) : std::to_string(value);
 }
@@ -53,6 +54,8 @@ Result<Gemm> gemm_of(const FieldValues& values) {
     if (!field.names.empty() && static_cast<std::uint64_t>(value) >= field.names.size())
       return bad_input("{} = {}: no such {}", field.called(), value, field.what);
     if (field.set(gemm, value)) continue;
+    if (field.text_of != nullptr)
+      return bad_input("{} = {}: no such {}", field.called(), value, field.what);
     const std::string said = fmt::format("{} = {}", field.called(), value_text(field, value));
     if (field.needs.empty()) return bad_input("{}: must be {}", said, choices(field.help));
     return bad_input("{}: must be {} without {}", said, value_text(field, default_values()[i]),

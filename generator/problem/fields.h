@@ -44,8 +44,11 @@ struct GemmField : GemmFieldText {
   std::span<const std::string_view> names;  ///< of an enum's values; else empty
   std::span<const std::string_view> words;  ///< the same, of a problem's text
   std::string_view what;                    ///< a value that the enum has not is not such one
-  std::size_t bytes;                        ///< that hold every value
-  bool flag;                                ///< 0 or 1
+  /// Of values that are numbers of texts in this process: the text of one, and the number of one.
+  std::string_view (*text_of)(std::int64_t) = nullptr;
+  Result<std::int64_t> (*number_of)(std::string_view) = nullptr;
+  std::size_t bytes;  ///< that hold every value
+  bool flag;          ///< 0 or 1
 
   constexpr std::string_view called() const { return path.empty() ? name : path; }
 };
@@ -262,6 +265,33 @@ struct RowsOf {
   }
 };
 
+struct NumberOfExpression {
+  static constexpr std::int64_t get(const Gemm& g) {
+    return g.epilogue.expression.empty() ? 0 : g.epilogue.expression.id();
+  }
+  static constexpr bool set(Gemm& g, std::int64_t value) {
+    g.epilogue.expression = {};
+    if (value == 0) return true;
+    const std::optional<Expression> found = Expression::of_id(value);
+    if (found) g.epilogue.expression = *found;
+    return found.has_value();
+  }
+};
+
+/// The row with texts in place of numbers.
+constexpr GemmField with_texts(GemmField row, std::string_view what) {
+  row.what = what;
+  row.text_of = [](std::int64_t value) {
+    const std::optional<Expression> found = Expression::of_id(value);
+    return found ? found->text() : std::string_view("?");
+  };
+  row.number_of = [](std::string_view text) -> Result<std::int64_t> {
+    if (text.empty()) return 0;
+    return Expression::parse(text).map([](const Expression& x) { return std::int64_t{x.id()}; });
+  };
+  return row;
+}
+
 /// Values of the field `gather`, which C has an enum for.
 enum class GatherKind : std::uint8_t { none, rows };
 template <>
@@ -358,6 +388,12 @@ inline constexpr auto kGemmFields = [] {
            .rule = "the family finds the largest magnitude of D"}),
       field<At<&G::a, &S::q, &Q::order>, At<&C::scale_order_a>>({"scale_order_a", 18}),
       field<At<&G::b, &S::q, &Q::order>, At<&C::scale_order_b>>({"scale_order_b", 18}),
+      with_texts(field_by<NumberOfExpression, std::uint32_t, At<&C::expression>>(
+                     {.name = "expression",
+                      .since = 19,
+                      .path = "epilogue.expression",
+                      .rule = "the family computes expressions"}),
+                 "expression"),
   };
 }();
 inline constexpr std::size_t kGemmFieldCount = kGemmFields.size();
@@ -366,7 +402,7 @@ inline constexpr std::size_t kGemmFieldCount = kGemmFields.size();
 constexpr void all_have_rows(const Gemm& gemm, const kiln_gemm_desc& desc) {
   [[maybe_unused]] const auto& [m, n, k, batch, a, b, c, d, accumulator, epilogue, groups,
                                 alignment, b_packed, numerics, amax_d] = gemm;
-  [[maybe_unused]] const auto& [bias, activation, residual, bias_as_d, gate] = epilogue;
+  [[maybe_unused]] const auto& [bias, activation, residual, bias_as_d, gate, expression] = epilogue;
   [[maybe_unused]] const auto& [function, order_of_gate] = *gate;
   [[maybe_unused]] const auto& [dtype, order, transposed, ld, batch_stride] = c;
   [[maybe_unused]] const auto& [scale, order_of_scales, type, zero] = a.q;
@@ -380,13 +416,14 @@ constexpr void all_have_rows(const Gemm& gemm, const kiln_gemm_desc& desc) {
                                 c_scale_a, c_scale_b, c_bias_as_d, c_numerics, c_gate, c_gate_order,
                                 c_scale_type, c_zero, c_grouping, c_expected_rows, c_scale_d,
                                 c_zero_a, c_gather, c_scatter, c_rows_of_a, c_rows_of_d, c_amax_d,
-                                c_scale_order_a, c_scale_order_b, c_reserved] = desc;
+                                c_scale_order_a, c_scale_order_b, c_expression] = desc;
 }
 
-/// Whether kernels that take any epilogue are told the field at a call. A gate is a constant of all
-/// code that has it.
+/// Whether kernels that take any epilogue are told the field at a call. Gates and expressions are
+/// constants of all code that has them.
 constexpr bool told_at_calls(const GemmField& field) {
-  return field.path.starts_with("epilogue.") && !field.path.starts_with("epilogue.gate");
+  return field.path.starts_with("epilogue.") && !field.path.starts_with("epilogue.gate") &&
+         field.path != "epilogue.expression";
 }
 
 /// What a quantisation can say that no problem has: check_enumerators() refuses it.

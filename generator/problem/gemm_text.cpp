@@ -150,7 +150,7 @@ constexpr std::string_view kSteps[] = {"bias_row", "bias_col", "bias_row_d", "bi
 
 std::string epilogue_word(const Gemm& g) {
   const Epilogue& e = g.epilogue;
-  std::string word;
+  std::string word(e.expression.text());
   const auto add = [&word](std::string_view step) {
     if (!word.empty()) word += '+';
     word += step;
@@ -186,6 +186,12 @@ Status read_step(std::string_view step, std::string_view whole, FieldValues& to)
 }
 
 Status read_epilogue(std::string_view text, FieldValues& to) {
+  if (text.find('=') != text.npos) {
+    const Result<Expression> expression = Expression::parse(text);
+    if (!expression) return tl::unexpected(expression.error());
+    to[field_index("expression")] = expression->id();
+    return {};
+  }
   const std::vector<std::string_view> steps = split_words(text, "+");
   if (steps.empty()) return bad_input("epilogue = \"{}\": names no step", text);
   for (std::string_view step : steps)
@@ -324,7 +330,7 @@ constexpr KeyRow kKeyRows[] = {
     {"order", "row|column|rcrr", order_word, read_order},
     {"out", "dtype", output_word, read_output},
     {"acc", "dtype", accumulator_word, read_accumulator},
-    {"epilogue", "bias_col+gelu+residual", epilogue_word, read_epilogue},
+    {"epilogue", "bias_col+gelu+residual|EXPRESSION", epilogue_word, read_epilogue},
     {"align", "bytes", alignment_word, read_alignment},
     {"group", "32|64|128|k|128x128|mx32", group_word, read_group},
     {"scale", "line|1x128|128x128|mx32|tensor", scale_word, read_scales},

@@ -261,6 +261,42 @@ Status check_gate(const Gemm& g) {
 }
 
 /// What groups of k refuse beside what all groups do.
+/// Of an operand of the expression: its leading dimension, and whether its batches fit 64 bits.
+Status check_extra(const Gemm& g, Operand which, const ExtraOperand& extra) {
+  const Extent e = extent(g, which);
+  if (extra.ld != 0 && extra.ld < e.length)
+    return bad_input("epilogue = {}: ld of {} = {}: must be at least {}",
+                     g.epilogue.expression.text(), name(which), extra.ld, e.length);
+  std::int64_t one = 0, all = 0;
+  if (__builtin_mul_overflow(leading_dimension(g, which), std::max<std::int64_t>(1, e.lines),
+                             &one) ||
+      __builtin_mul_overflow(one, g.batch, &all) || __builtin_mul_overflow(all, 8, &all))
+    return bad_input("epilogue = {}: {} does not fit 64 bits", g.epilogue.expression.text(),
+                     name(which));
+  return {};
+}
+
+Status check_expression(const Gemm& g) {
+  const Epilogue& e = g.epilogue;
+  if (e.expression.empty()) return {};
+  const auto refuse = [&](std::string_view what) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("epilogue = {}: there is no {} beside it", e.expression.text(), what));
+  };
+  if (e.bias != Bias::none || e.bias_as_d) return refuse("bias");
+  if (e.activation != Activation::none) return refuse("activation");
+  if (e.residual) return refuse("residual");
+  if (e.gate) return refuse("gate");
+  if (g.grouping() != Grouping::none) return refuse("group");
+  if (g.d.q.scale != Scale::none) return refuse("scale_d");
+  if (g.amax_d) return refuse("amax");
+  if (g.b_packed) return refuse("packed_b");
+  for (const Operand which : kOperands)
+    if (const ExtraOperand* const extra = extra_of(g, which))
+      if (Status status = check_extra(g, which, *extra); !status) return status;
+  return {};
+}
+
 Status check_groups_of_k(const Gemm& g) {
   const auto refuse = [](std::string_view why) {
     return fail(ErrorCode::unsupported, fmt::format("grouping = k: {}", why));
@@ -389,7 +425,7 @@ Status check_alignment(const Gemm& g) {
 Status validate(const Gemm& gemm) {
   for (auto check : {check_enumerators, check_sizes, check_types, check_scales, check_numerics,
                      check_scale_of_d, check_zero_points_of_a, check_amax, check_bias, check_gate,
-                     check_groups, check_indices, check_output_layout})
+                     check_expression, check_groups, check_indices, check_output_layout})
     if (Status status = check(gemm); !status) return status;
   for (Operand which : kMatrices)
     if (Status status = check_matrix(gemm, which); !status) return status;

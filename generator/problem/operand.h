@@ -30,7 +30,15 @@ enum class Operand : std::uint8_t {
   index_a,
   index_d,
   amax_d,
-  row_weights
+  row_weights,
+  x0,  // the operands of an expression
+  x1,
+  x2,
+  x3,
+  x4,
+  x5,
+  x6,
+  x7
 };
 
 /// What is the same for all problems.
@@ -41,6 +49,11 @@ struct OperandRow {
   bool matrix = false;    ///< stored as a Matrix says, whose address Gemm::alignment divides
   bool term = false;      ///< added to the product: one value for each element of D
 };
+
+/// Of an expression: what it is the expression says (extra_of() in extent.h).
+constexpr OperandRow extra_row(Operand which, std::string_view name) {
+  return {.which = which, .name = name, .swapped = which, .term = true};
+}
 
 /// One row for each operand, in the order of the enum.
 inline constexpr std::array kOperandRows{
@@ -69,12 +82,27 @@ inline constexpr std::array kOperandRows{
     OperandRow{.which = Operand::amax_d, .name = "amax_d", .swapped = Operand::amax_d},
     OperandRow{
         .which = Operand::row_weights, .name = "row_weights", .swapped = Operand::row_weights},
+    extra_row(Operand::x0, "x0"),
+    extra_row(Operand::x1, "x1"),
+    extra_row(Operand::x2, "x2"),
+    extra_row(Operand::x3, "x3"),
+    extra_row(Operand::x4, "x4"),
+    extra_row(Operand::x5, "x5"),
+    extra_row(Operand::x6, "x6"),
+    extra_row(Operand::x7, "x7"),
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
+
+/// Whether it is one of an expression's.
+constexpr bool is_extra(Operand which) { return which >= Operand::x0; }
 
 constexpr std::size_t index_of(Operand which) { return static_cast<std::size_t>(which); }
 constexpr const OperandRow& row_of(Operand which) { return kOperandRows[index_of(which)]; }
 constexpr std::string_view name(Operand which) { return row_of(which).name; }
+/// The place of one of an expression's among them.
+constexpr std::size_t index_of_extra(Operand which) {
+  return index_of(which) - index_of(Operand::x0);
+}
 
 inline constexpr std::array<Operand, kOperandCount> kOperands = [] {
   std::array<Operand, kOperandCount> all{};
@@ -126,9 +154,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.index_d;
   } else if constexpr (kWhich == Operand::amax_d) {
     return pointers.amax_d;
-  } else {
-    static_assert(kWhich == Operand::row_weights);
+  } else if constexpr (kWhich == Operand::row_weights) {
     return pointers.row_weights;
+  } else {
+    static_assert(is_extra(kWhich));
+    return pointers.extra[index_of_extra(kWhich)];
   }
 }
 

@@ -16,10 +16,11 @@ namespace kiln {
 constexpr std::size_t pointers_of(const Operands& operands) {
   const auto& [a, b, packed_b, c, d, bias, residual, alpha, beta, threads, stream, workspace,
                workspace_bytes, scale_a, scale_b, zero_b, groups, scale_d, zero_a, column_sums_b,
-               index_a, index_d, amax_d, row_weights, list] = operands;
+               index_a, index_d, amax_d, row_weights, list, extra] = operands;
   return std::tuple_size_v<decltype(std::tie(a, b, c, d, bias, residual, scale_a, scale_b, zero_b,
                                              groups, scale_d, zero_a, column_sums_b, index_a,
-                                             index_d, amax_d, row_weights))>;
+                                             index_d, amax_d, row_weights))> +
+         std::tuple_size_v<std::remove_cvref_t<decltype(extra)>>;
 }
 static_assert(pointers_of({}) == kOperandCount);
 
@@ -36,6 +37,12 @@ Args kernel_args(const Problem& problem, const Operands& operands) {
     args.rows_of_a = rows_of_a(g);
     args.rows_of_d = rows_of_d(g);
   }
+  for (const Operand which : kOperands)
+    if (is_extra(which) && present(g, which)) {
+      const std::size_t i = index_of_extra(which);
+      args.extra_ld[i] = leading_dimension(g, which);
+      args.extra_stride[i] = batch_stride(g, which);
+    }
   bind_operands(args, operands, problem.swapped);
   if (g.grouping() == Grouping::list) args.groups = operands.list;
   return args;

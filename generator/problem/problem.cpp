@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "generator/expression/program.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/spelling.h"
 
@@ -47,6 +48,7 @@ Result<Problem> Problem::of(const Gemm& given) {
     std::swap(out.a_k_major, out.b_k_major);
     std::swap(g.m, g.n);
     g.epilogue.bias = exchanged(g.epilogue.bias);
+    g.epilogue.expression = expression::transposed(g.epilogue.expression);
     std::swap(g.a.q, g.b.q);
   }
   const Operand first = out.swapped ? Operand::b : Operand::a;

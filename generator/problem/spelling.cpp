@@ -77,9 +77,9 @@ Gemm with_joined_lines(const Gemm& gemm) {
   // C lies in D's order; packed B, weights, a gate, groups, scales of D and zero points of A meet a
   // row-major D.
   if (gemm.b_packed || has_weights(gemm) || gemm.epilogue.gate.has_value() ||
-      gemm.grouping() != Grouping::none || gemm.d.q.scale != Scale::none ||
-      gemm.a.q.zero != Zero::none || !is_column_of_one(gemm, Operand::c) ||
-      !is_column_of_one(gemm, Operand::d))
+      !gemm.epilogue.expression.empty() || gemm.grouping() != Grouping::none ||
+      gemm.d.q.scale != Scale::none || gemm.a.q.zero != Zero::none ||
+      !is_column_of_one(gemm, Operand::c) || !is_column_of_one(gemm, Operand::d))
     return copy;
   for (Matrix* const stored : std::initializer_list<Matrix*>{&copy.c, &copy.d}) {
     stored->order = stored->order == Order::row_major ? Order::column_major : Order::row_major;

@@ -16,7 +16,7 @@ namespace kiln {
 constexpr bool integer_epilogue(const Gemm& gemm) {
   const Epilogue& e = gemm.epilogue;
   return gemm.d.dtype == DType::s32 && e.bias == Bias::none && e.activation <= Activation::relu &&
-         !e.gate;
+         !e.gate && e.expression.empty();
 }
 
 /// alpha and beta modulo 2^32.

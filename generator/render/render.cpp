@@ -79,9 +79,13 @@ std::string compile_command(Vendor vendor, const Source& source) {
 }
 
 Result<std::string> paste(std::span<const std::string_view> files, const Parameters& parameters) {
+  const auto text_of = [&](std::string_view path) {
+    const auto found = parameters.texts.find(path);
+    return found != parameters.texts.end() ? found->second : template_text(path);
+  };
   std::string body;
   for (const auto path : files) {
-    auto part = expand(template_text(path), parameters.values, template_text);
+    auto part = expand(template_text(path), parameters.values, text_of);
     if (!part) return fail(part.error().code, fmt::format("{}: {}", path, part.error().message));
     if (part->find_first_not_of('\n') == std::string::npos) continue;  // not for this kernel
     body += fmt::format("\n// ---- {} ----\n{}", path, *part);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ struct Constant {
 struct Parameters {
   std::vector<Constant> constants;  // in the order they are printed
   TemplateValues values;            // what `//% if` asks about
+  /// What `//% include` takes beside the files of templates/: lines that follow from the problem.
+  std::map<std::string, std::string, std::less<>> texts;
 };
 
 /// What one block (of a cluster: all its blocks) computes of D in one turn, and the k of a pipeline

@@ -21,6 +21,8 @@ std::string_view broken_rule_of(const Family& family, const Problem& problem,
     if (const auto why = platform.refuses(problem.gemm); !why.empty()) return why;
   if (const Features missing = problem.needs - family.offers; !missing.none())
     return rule_for(missing);
+  if (!problem.gemm.epilogue.expression.empty() && takes_epilogue(config))
+    return "an expression needs any_epilogue=0";
   return family.broken_rule(problem, device, config);
 }
 

@@ -2,6 +2,7 @@
 /// The engine: open once, tune once, then call gemm().
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,6 +100,8 @@ struct Operands {
   /// With Grouping::list, in place of all other pointers but the workspace: Gemm::batch entries in
   /// memory of the host, which the call reads before it returns.
   const ListEntry* list = nullptr;
+  /// The operands of Gemm::epilogue's expression, in the order of Expression::operands().
+  std::array<const void*, kExtraOperands> extra{};
 };
 
 /// Medians of a race, in nanoseconds of one call.

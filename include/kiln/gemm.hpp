@@ -16,6 +16,7 @@
 #include "kiln/dtype.hpp"
 #include "kiln/error.hpp"
 #include "kiln/export.h"
+#include "kiln/expression.hpp"
 
 namespace kiln {
 
@@ -237,6 +238,9 @@ struct Epilogue {
   bool bias_as_d = false;  ///< the bias has D's dtype, which is then fp16 or bf16
   /// There is then no C (beta = 0) and no activation, and D is row-major.
   std::optional<Gated> gate;
+  /// In place of all of the above: any function of alpha * op(A) * op(B) + beta * C, which it calls
+  /// `acc`. There are then no groups, no scales of D, no packed B and no amax_d.
+  Expression expression;
   /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;
 };
@@ -367,6 +371,11 @@ struct KILN_API Gemm {
     copy.epilogue.residual = true;
     return copy;
   }
+  Gemm with_expression(Expression e) const {
+    Gemm copy = *this;
+    copy.epilogue.expression = e;
+    return copy;
+  }
   Gemm with_packed_b() const {
     Gemm copy = *this;
     copy.b_packed = true;
@@ -470,7 +479,8 @@ KILN_API Status validate(const Gemm& gemm);
 /// One line, `dtype ta tb m n k [key=value …]`; `parse_gemm(text(g)) == g` for every valid g.
 /// `int8` is s8·s8 → s32, `u8s8` and `s8u8` are the mixed pairs; `#` starts a comment. Keys: batch=
 /// lda= ldb= ldc= ldd= stride_a= … order= (row|column|per-matrix `rcrr`) out= acc= epilogue=
-/// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +) align= packed_b=1 scale=
+/// (bias_row|bias_col|relu|gelu|gelu_erf|silu|residual joined by +, or an Expression's text) align=
+/// packed_b=1 scale=
 /// (none|line|1x128|128x128|mx32|tensor, of both operands or as A's:B's)
 /// numerics=(ieee|fast|tensor) gate=(relu|gelu|gelu_erf|silu|sigmoid, with :interleaved behind it
 /// for such columns of B), groups= with grouped=(rows|masked|k|list) and expected_rows= in place

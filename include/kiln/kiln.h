@@ -276,7 +276,8 @@ typedef struct kiln_gemm_desc {
   kiln_scale_order scale_order_a; /**< of scales of A that are KILN_SCALE_LINE_128; B holds no
                                      weights, and there is no gather */
   kiln_scale_order scale_order_b; /**< as scale_order_a, of B */
-  int reserved;                   /**< not read; the members end where the struct ends */
+  int expression; /**< of kiln_expression_parse(), in place of bias, activation, residual and gate;
+                     0: none. No groups, no scale_d, no packed B and no amax_d */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -404,6 +405,8 @@ typedef struct kiln_operands {
   const kiln_list_entry* list; /**< with KILN_GROUPING_LIST, in place of all other pointers but the
                                   workspace: `batch` entries in memory of the host, which the
                                   call reads before it returns */
+  const void* extra[8]; /**< with an expression: its operands, in the order in which they are met in
+                           its canonical text, kiln_expression_text() */
 } kiln_operands;
 
 /** What kiln_tune() found. */
@@ -577,6 +580,14 @@ KILN_API void kiln_packed_b_free(kiln_packed_b* packed);
  * another's. Made once for weights that stay, on the CPU. Errors: KILN_BAD_INPUT, KILN_UNSUPPORTED
  * (A and B are not integers). */
 KILN_API kiln_status kiln_column_sums(const kiln_gemm_desc* desc, const void* b, int32_t* sums);
+
+/** What follows a product, as text: `d=gelu(acc+b[n])+r[m,n]` (the guide has the language). Writes
+ * a number for kiln_gemm_desc::expression, of this process; equal expressions have equal numbers,
+ * which are never released. Errors: KILN_BAD_INPUT, naming the column of the text. */
+KILN_API kiln_status kiln_expression_parse(const char* text, int* expression);
+/** The text that all equal expressions have, whose operands are x0, x1, … as kiln_operands::extra
+ * has them; valid for ever. NULL: there is no such expression. */
+KILN_API const char* kiln_expression_text(int expression);
 
 /** The kernel's config and source, why it was chosen, and the configs that were slower, as text;
  * release with kiln_string_free(). */

@@ -170,11 +170,12 @@ HostArgs make_args(const Problem& problem, const Operands& operands, const KilnD
   HostArgs args = kernel_args<KilnArgs>(problem, operands);
   args.division = division;
   // Structured bindings: what an epilogue gets later, kernels that take any must be told.
-  const auto& [bias, activation, residual, bias_as_d, gate] = problem.gemm.epilogue;
+  [[maybe_unused]] const auto& [bias, activation, residual, bias_as_d, gate, expression] =
+      problem.gemm.epilogue;
   args.bias_kind = static_cast<int>(bias);
   args.activation = static_cast<int>(activation);
   args.adds_residual = residual;
-  args.products = gate ? 2 : 1;  // its function and order are constants of all code that has it
+  args.products = gate ? 2 : 1;  // gates and expressions are constants of all code that has them
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   args.finds_amax = problem.gemm.amax_d;
   if (grouped(problem.gemm)) args.groups_of = &problem;

@@ -1,6 +1,7 @@
 #include "runtime/cpu/reference_kernel.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <numbers>
 #include <vector>
 
+#include "generator/expression/evaluate.h"
 #include "generator/problem/amax.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
@@ -228,6 +230,33 @@ void finish_whole(const Problem& problem, const KilnArgs& args, const Place& at,
   }
 }
 
+/// An element of an operand of the expression.
+double extra_element(const Gemm& gemm, const KilnArgs& args, Operand which, std::int64_t batch,
+                     std::int64_t row, std::int64_t column) {
+  const ExtraOperand& extra = *extra_of(gemm, which);
+  const std::size_t place = index_of_extra(which);
+  std::int64_t at = batch * args.extra_stride[place], step = 1;
+  // The last index is of neighbours, the one before it of lines.
+  for (auto index = extra.index.rbegin(); index != extra.index.rend(); ++index) {
+    if (*index == Index::batch) continue;
+    at += step * (*index == Index::m ? row : column);
+    step = args.extra_ld[place];
+  }
+  return load_element(dtype_of(gemm, which), args.extra[place], at);
+}
+
+/// The value of the expression where `acc` is the element's.
+double expressed(const Gemm& gemm, const KilnArgs& args, double acc, std::int64_t batch,
+                 std::int64_t row, std::int64_t column) {
+  std::array<double, kExtraOperands> operands{};
+  for (const Operand which : kOperands)
+    if (is_extra(which) && present(gemm, which))
+      operands.at(index_of_extra(which)) = extra_element(gemm, args, which, batch, row, column);
+  return expression::evaluate(
+      *gemm.epilogue.expression.program(),
+      {acc, operands, static_cast<double>(row), static_cast<double>(column)});
+}
+
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:
 /// sums of the product that a gate lets through, else null. With scales of D into `wide` instead.
 template <typename Acc>
@@ -260,6 +289,7 @@ void finish(const Problem& problem, const KilnArgs& args, const Place& at, const
       value = through_gate(epilogue.gate->function, value) *
               (alpha * scales.value(other[i], second(j)) + bias(second(j)));
     value = activated(epilogue.activation, value);
+    if (!epilogue.expression.empty()) value = expressed(gemm, args, value, at.batch, at.row, j);
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, to);
     largest = std::max(largest, magnitude_bits(value));

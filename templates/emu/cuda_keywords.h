@@ -93,6 +93,24 @@ static inline float kiln_emu_erfc(float x) { return __builtin_erfcf(x); }
 static inline double kiln_emu_erfc(double x) { return __builtin_erfc(x); }
 #define exp kiln_emu_exp
 #define erfc kiln_emu_erfc
+#define KILN_EMU_BOTH(name)                                                       \
+  static inline float kiln_emu_##name(float x) { return __builtin_##name##f(x); } \
+  static inline double kiln_emu_##name(double x) { return __builtin_##name(x); }
+KILN_EMU_BOTH(log)
+KILN_EMU_BOTH(tanh)
+KILN_EMU_BOTH(erf)
+KILN_EMU_BOTH(sqrt)
+KILN_EMU_BOTH(rint)
+KILN_EMU_BOTH(fabs)
+static inline float kiln_emu_rsqrt(float x) { return 1 / __builtin_sqrtf(x); }
+static inline double kiln_emu_rsqrt(double x) { return 1 / __builtin_sqrt(x); }
+#define log kiln_emu_log
+#define tanh kiln_emu_tanh
+#define erf kiln_emu_erf
+#define sqrt kiln_emu_sqrt
+#define rint kiln_emu_rint
+#define fabs kiln_emu_fabs
+#define rsqrt kiln_emu_rsqrt
 #define fabsf __builtin_fabsf
 template <typename T>
 static inline T min(T a, T b) {

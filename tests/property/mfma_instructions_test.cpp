@@ -45,7 +45,8 @@ std::string file(std::string_view path) {
                                          {"scale_d", "none"},
                                          {"zero_a", "none"},
                                          {"indexed", "0"},
-                                         {"amax", "0"}})
+                                         {"amax", "0"},
+                                         {"expression", ""}})
                              .value());
   return {};
 }

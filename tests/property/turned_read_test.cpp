@@ -30,7 +30,7 @@ std::string run(const char* arch, const char* instruction, const char* address,
   const TemplateValues values{{"direct", "0"},  {"priority", "0"},   {"fence", "0"},
                               {"split", "0"},   {"scales", "0"},     {"zeros", "0"},
                               {"groups", "0"},  {"scale_d", "none"}, {"zero_a", "none"},
-                              {"indexed", "0"}, {"amax", "0"}};
+                              {"indexed", "0"}, {"amax", "0"},       {"expression", ""}};
   Source source;
   source.file_name = "probe.hip";
   source.text =

@@ -1,5 +1,8 @@
 #include "soak/c_face.h"
 
+#include <algorithm>
+#include <iterator>
+
 // A member of a struct of the C interface that is forgotten here does not compile.
 #pragma GCC diagnostic error "-Wmissing-field-initializers"
 
@@ -60,36 +63,39 @@ kiln_gemm_desc c_desc(const Gemm& g) {
       .amax_d = g.amax_d ? 1 : 0,
       .scale_order_a = static_cast<kiln_scale_order>(g.a.q.order),
       .scale_order_b = static_cast<kiln_scale_order>(g.b.q.order),
-      .reserved = 0};
+      .expression = static_cast<int>(g.epilogue.expression.id())};
 }
 
 kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
-  return {.size = sizeof(kiln_operands),
-          .a = x.a,
-          .b = x.b,
-          .packed_b = packed,
-          .c = x.c,
-          .d = x.d,
-          .bias = x.bias,
-          .residual = x.residual,
-          .alpha = x.alpha,
-          .beta = x.beta,
-          .threads = x.threads,
-          .stream = nullptr,
-          .workspace = nullptr,
-          .workspace_bytes = 0,
-          .scale_a = x.scale_a,
-          .scale_b = x.scale_b,
-          .zero_b = x.zero_b,
-          .groups = x.groups,
-          .scale_d = x.scale_d,
-          .zero_a = x.zero_a,
-          .column_sums_b = x.column_sums_b,
-          .index_a = x.index_a,
-          .index_d = x.index_d,
-          .amax_d = x.amax_d,
-          .row_weights = x.row_weights,
-          .list = nullptr};
+  kiln_operands operands{.size = sizeof(kiln_operands),
+                         .a = x.a,
+                         .b = x.b,
+                         .packed_b = packed,
+                         .c = x.c,
+                         .d = x.d,
+                         .bias = x.bias,
+                         .residual = x.residual,
+                         .alpha = x.alpha,
+                         .beta = x.beta,
+                         .threads = x.threads,
+                         .stream = nullptr,
+                         .workspace = nullptr,
+                         .workspace_bytes = 0,
+                         .scale_a = x.scale_a,
+                         .scale_b = x.scale_b,
+                         .zero_b = x.zero_b,
+                         .groups = x.groups,
+                         .scale_d = x.scale_d,
+                         .zero_a = x.zero_a,
+                         .column_sums_b = x.column_sums_b,
+                         .index_a = x.index_a,
+                         .index_d = x.index_d,
+                         .amax_d = x.amax_d,
+                         .row_weights = x.row_weights,
+                         .list = nullptr,
+                         .extra = {}};
+  std::ranges::copy(x.extra, std::begin(operands.extra));
+  return operands;
 }
 
 Status status_of(kiln_status status) {

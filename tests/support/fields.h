@@ -12,6 +12,10 @@ namespace kiln::test {
 /// nothing where `base` lacks what that value needs.
 inline std::optional<Gemm> with_next_value(const Gemm& base, const GemmField& field) {
   Gemm changed = base;
+  if (field.number_of != nullptr)
+    return field.set(changed, field.number_of(field.get(base) == 0 ? "d=acc*2" : "d=acc*3").value())
+               ? std::optional(changed)
+               : std::nullopt;
   const std::int64_t value = field.get(base) + 1;
   const std::int64_t values = field.flag ? 2 : std::ssize(field.names);
   if (!field.set(changed, values == 0 ? value : value % values)) return std::nullopt;

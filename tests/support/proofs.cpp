@@ -101,10 +101,14 @@ bool draws_as_usual() {
 }
 
 /// What an operand is and holds, and whether a result is right.
-constexpr const char* kVerification[] = {
-    "tuner/verify",          "generator/problem",        "runtime/buffers.cpp",
-    "include/kiln/gemm.hpp", "include/kiln/numeric.hpp", "include/kiln/small_formats.hpp",
-    "include/kiln/dtype.hpp"};
+constexpr const char* kVerification[] = {"tuner/verify",
+                                         "generator/problem",
+                                         "generator/expression",
+                                         "runtime/buffers.cpp",
+                                         "include/kiln/gemm.hpp",
+                                         "include/kiln/numeric.hpp",
+                                         "include/kiln/small_formats.hpp",
+                                         "include/kiln/dtype.hpp"};
 
 /// A hash of files, and of those in folders.
 std::string hash_of(std::vector<const char*> names) {

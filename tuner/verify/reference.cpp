@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
+#include "generator/expression/evaluate.h"
 #include "generator/problem/amax.h"
 #include "generator/problem/operands.h"
 #include "generator/problem/quantised_d.h"
@@ -15,6 +17,7 @@
 #include "kiln/numeric.hpp"
 #include "tuner/verify/accumulate.h"
 #include "tuner/verify/added_by_zeros.h"
+#include "tuner/verify/interval.h"
 #include "tuner/verify/roundoffs.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
@@ -127,7 +130,7 @@ bool stays_integer(const Gemm& gemm, const Scaling& s) {
   if (whole_factors(gemm, s.alpha, s.beta)) return true;
   return gemm.accumulator == DType::s32 && scaling_roundoffs(gemm) == 0.0 && s.alpha == 1.0 &&
          s.beta == 0.0 && gemm.epilogue.bias == Bias::none && !gemm.epilogue.residual &&
-         !gated(gemm) && !smooth(gemm.epilogue.activation);
+         gemm.epilogue.expression.empty() && !gated(gemm) && !smooth(gemm.epilogue.activation);
 }
 
 double activated(Activation f, double x) {
@@ -238,6 +241,33 @@ class Affine {
   double flushed_;
 };
 
+/// What an expression makes of each element. Where a right kernel may store anything the error is
+/// infinite.
+void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<double> value,
+             std::span<double> error) {
+  const expression::Program& program = *gemm.epilogue.expression.program();
+  const Precision precision =
+      precision_of(gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, scaling.flushed);
+  std::array<double, kExtraOperands> operands{};
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    for (const Operand which : kOperands)
+      if (is_extra(which) && present(gemm, which)) operands.at(index_of_extra(which)) = t[which][i];
+    const auto place = static_cast<double>(t.first + static_cast<std::int64_t>(i));
+    const double row = t.along == Lines::Along::rows ? double(t.line) : place;
+    const double column = t.along == Lines::Along::rows ? place : double(t.line);
+    const Interval all =
+        evaluate(program, precision, {within(value[i], error[i]), operands, row, column});
+    value[i] = evaluate(program, {value[i], operands, row, column});
+    const bool one = all.low == all.high && !all.nan;
+    if (all.low > all.high)  // a NaN, whatever fp64 says
+      value[i] = std::numeric_limits<double>::quiet_NaN(), error[i] = 0;
+    else if (all.nan || (!one && !(std::isfinite(all.low) && std::isfinite(all.high))))
+      error[i] = std::numeric_limits<double>::infinity();
+    else
+      error[i] = one ? 0 : std::max(all.high - value[i], value[i] - all.low);
+  }
+}
+
 }  // namespace
 
 Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
@@ -340,6 +370,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
       error[i] += allow.per_gate * std::fabs(value[i]);
     }
   }
+  if (!gemm.epilogue.expression.empty()) return express(gemm, scaling, t, value, error);
   activate(gemm.epilogue.activation, allow.unit, value, error);
   if (gemm.epilogue.residual)
     Affine::add(t[Operand::residual], 1.0, allow.per_residual, value, error);
@@ -349,6 +380,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
 }
 
 bool accepts(DType dtype, double value, double error, double got) {
+  if (std::isinf(error)) return true;
   if (std::isnan(value)) return std::isnan(got);
   if (got == value) return true;
   return got >= round_to(dtype, value - error) && got <= round_to(dtype, value + error);

@@ -115,6 +115,8 @@ struct Terms {
   std::span<const double> sum, magnitude;
   std::array<std::span<const double>, kOperandCount> of = {};
   Second second = {};
+  Lines::Along along = Lines::Along::rows;
+  std::int64_t line = 0, first = 0;  ///< of D: the line, and the run's first element in it
   std::span<const double>& operator[](Operand which) { return of[index_of(which)]; }
   const std::span<const double>& operator[](Operand which) const { return of[index_of(which)]; }
 };
@@ -122,7 +124,8 @@ struct Terms {
 /// value[i] = activation(alpha*sum + beta*c + bias) + residual, with a gate gate(alpha*sum + bias)
 /// * (alpha*second.sum + second.bias) + residual, before rounding to D's type, and error[i] = how
 /// far a right kernel's value may be from it there. error is 0 where only equality is right, and
-/// where value is NaN or infinite. All spans are of sum's length.
+/// where value is NaN or infinite; of an expression it is infinite where anything is right. All
+/// spans are of sum's length.
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& terms, std::span<double> value,
             std::span<double> error);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/problem/extent.h"
+
 namespace kiln {
 namespace {
 

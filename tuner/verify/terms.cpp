@@ -25,6 +25,7 @@ TermReader::TermReader(const Gemm& gemm, const Operands& operands, std::int64_t 
 Terms TermReader::terms_of(std::int64_t i, std::int64_t j, std::int64_t count) {
   Terms out{first_.sum, first_.magnitude};
   out.second = {second_.sum, second_.magnitude, {}};
+  out.along = along_, out.line = i, out.first = j;
   for (Term& term : terms_) {
     term.values.resize(static_cast<std::size_t>(count));
     load_block(term.view, i, 1, j, count, term.values.data());

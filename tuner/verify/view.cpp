@@ -261,6 +261,15 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
     view.column_stride = per_row ? 0 : 1;
     return view;
   }
+  if (const ExtraOperand* const extra = extra_of(gemm, which)) {
+    std::int64_t step = 1;
+    for (auto index = extra->index.rbegin(); index != extra->index.rend(); ++index) {
+      if (*index == Index::batch) continue;
+      (*index == Index::m ? view.row_stride : view.column_stride) = step;
+      step = leading_dimension(gemm, which);
+    }
+    return view;
+  }
   const Matrix& stored = matrix(gemm, which);
   const std::int64_t ld = leading_dimension(gemm, which);
   // A transposed row-major matrix has the addresses of a plain column-major one.

@@ -40,30 +40,34 @@ struct KilnArgs {
   unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
   // What D = alpha·A·B + beta·C is followed by, read by kernels that take any epilogue.
   int bias_kind, activation, adds_residual;
-  //% if scales || amax
+  //% if scales || amax || expression
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros || zero_a || amax
+  //% if zeros || zero_a || amax || expression
   const void* zero_b;  // as kiln's Zero says
   //% end
-  //% if groups || zero_a || amax
+  //% if groups || zero_a || amax || expression
   const void* groups;  // not read: a kernel is called for each group
   //% end
-  //% if scale_d || zero_a || amax
+  //% if scale_d || zero_a || amax || expression
   void* scale_d;  // of no kernel that is generated
   //% end
-  //% if zero_a || amax
+  //% if zero_a || amax || expression
   const void* zero_a;         // 32-bit integers, as kiln's Scale says
   const void* column_sums_b;  // those of op(B), 32-bit integers
   //% end
-  //% if indexed || amax
+  //% if indexed || amax || expression
   const void* index_a;  // not read: a kernel is called with rows in order
   const void* index_d;
   const void* row_weights;
   //% end
-  //% if amax
+  //% if amax || expression
   void* amax_d;  // one fp32, raised to the largest magnitude of D: the caller clears it
+  //% end
+  //% if expression
+  const void* extra[8];  // the expression's operands, and where their lines and batches begin
+  long long extra_ld[8], extra_stride[8];
   //% end
 };
 

@@ -1,5 +1,5 @@
-// From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
-// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
+// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 #pragma once
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
@@ -47,6 +47,9 @@ struct Output {
   //% if integer_d
   bool whole;  // alpha and beta are whole numbers of 32 bits, and nothing else needs fractions
   u32 whole_alpha, whole_beta;
+  //% end
+  //% if expression
+  //% include expression/members
   //% end
   //% if epilogue == call
   int bias_kind, activation;  // as KilnArgs has them
@@ -112,6 +115,9 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   //% if amax
   out.amax = static_cast<u32*>(args.amax_d);
   //% end
+  //% if expression
+  //% include expression/pointers
+  //% end
   out.partial = {};
   //% if epilogue == call
   out.bias_kind = args.bias_kind;
@@ -167,96 +173,7 @@ KILN_INLINE Vec<Real, L> scaled(const Output& out, Vec<Acc, L> sum, i64 row, i64
 }
 //% end
 
-//% if exponential
-//% if kind == f64
-template <int L>
-KILN_INLINE Vec<double, L> exponential(Vec<double, L> x) {
-  Vec<double, L> y;
-  for (int i = 0; i < L; ++i) y[i] = __builtin_exp(x[i]);
-  return y;
-}
-//% else
-/// e^x to about 1 ulp: 2^n times a polynomial in the rest, |rest| ≤ ln 2 / 2.
-template <int L>
-KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
-  Vec<float, L> clamped = __builtin_elementwise_min(
-      __builtin_elementwise_max(x, Vec<float, L>(-104.0f)), Vec<float, L>(89.0f));
-  Vec<float, L> n = __builtin_elementwise_roundeven(clamped * 1.44269504f);
-  using V = Vec<float, L>;
-  V r = fused(n, V(-0.693359375f), clamped);  // ln 2 in two parts: the first is exact times n
-  r = fused(n, V(2.12194440e-4f), r);
-  V p = fused(r, V(1.0f / 5040), V(1.0f / 720));
-  p = fused(p, r, V(1.0f / 120));
-  p = fused(p, r, V(1.0f / 24));
-  p = fused(p, r, V(1.0f / 6));
-  p = fused(p, r, V(0.5f));
-  p = fused(p * r, r, r) + 1.0f;
-  // Two factors, because n reaches beyond the exponents of normal floats at both ends.
-  Vec<i32, L> whole = __builtin_convertvector(n, Vec<i32, L>), half = whole >> 1;
-  auto power = [](Vec<i32, L> e) { return bits_of<Vec<float, L>>((e + 127) << 23); };
-  Vec<float, L> y = p * power(half) * power(whole - half);
-  return x == x ? y : x;
-}
-//% end
-//% end
-
-//% if activation == relu || gate == relu || epilogue == call
-template <int L>
-KILN_INLINE Vec<Real, L> relu(Vec<Real, L> x) {
-  return x < Real(0) ? Vec<Real, L>(Real(0)) : x;  // NaN stays NaN
-}
-//% end
-//% if activation == silu || gate == silu || epilogue == call
-template <int L>
-KILN_INLINE Vec<Real, L> silu(Vec<Real, L> x) {
-  return x / (Real(1) + exponential<L>(-x));
-}
-//% end
-//% if gate == sigmoid
-template <int L>
-KILN_INLINE Vec<Real, L> sigmoid(Vec<Real, L> x) {
-  return Real(1) / (Real(1) + exponential<L>(-x));
-}
-//% end
-//% if activation == gelu_tanh || gate == gelu_tanh || epilogue == call
-/// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
-template <int L>
-KILN_INLINE Vec<Real, L> gelu_tanh(Vec<Real, L> x) {
-  using V = Vec<Real, L>;
-  V u2 = x * Real(1.5957691216057308) * fused(Real(0.044715) * x, x, V(Real(1)));
-  return x / (Real(1) + exponential<L>(-u2));
-}
-//% end
-//% if activation == gelu_erf || gate == gelu_erf || epilogue == call
-//% if kind == f64
-template <int L>
-KILN_INLINE Vec<double, L> gelu_erf(Vec<double, L> x) {
-  Vec<double, L> y;
-  for (int i = 0; i < L; ++i) y[i] = 0.5 * x[i] * __builtin_erfc(-0.70710678118654752 * x[i]);
-  return y;
-}
-//% else
-/// x · Φ(x), Φ through erfc(z) = t · e^(-z² + P(t)), t = 1 / (1 + z/2) (Numerical Recipes, 6.2; the
-/// fit's relative error is 1.2e-7).
-template <int L>
-KILN_INLINE Vec<float, L> gelu_erf(Vec<float, L> x) {
-  Vec<float, L> z = __builtin_elementwise_abs(x) * 0.70710678f;
-  using V = Vec<float, L>;
-  V t = 1.0f / fused(z, V(0.5f), V(1.0f));
-  V p = fused(t, V(0.17087277f), V(-0.82215223f));
-  p = fused(p, t, V(1.48851587f));
-  p = fused(p, t, V(-1.13520398f));
-  p = fused(p, t, V(0.27886807f));
-  p = fused(p, t, V(-0.18628806f));
-  p = fused(p, t, V(0.09678418f));
-  p = fused(p, t, V(0.37409196f));
-  p = fused(p, t, V(1.00002368f));
-  p = fused(p, t, V(-1.26551223f));
-  V tail = 0.5f * t * exponential<L>(fused(-z, z, p));  // Φ(-|x|)
-  return x * (x < 0.0f ? tail : 1.0f - tail);
-}
-//% end
-//% end
+//% include cpu/common/functions.h
 
 //% if epilogue == call
 /// The activation that the call names. Out of line: tiles finish many vectors, and every activation
@@ -471,6 +388,12 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     //% if residual
     v += load_real<L>(out.residual + row * out.ldd + column, columns);
     //% end
+  }
+  //% end
+  //% if expression
+  if (pass.last) {
+    using Value = Vec<Real, L>;
+    //% include expression/values
   }
   //% end
   //% if amax

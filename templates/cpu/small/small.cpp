@@ -182,7 +182,7 @@ KILN_INLINE void multiply(const KilnArgs& args,
   //% end
 }
 
-//% if batched || amax
+//% if batched || amax || expression
 extern "C" void kiln_gemm(const KilnArgs* args, int thread, int threads) {
   const Work work = work_of(*args, thread, threads);
   //% if stream_rows

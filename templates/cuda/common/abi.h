@@ -17,32 +17,32 @@ struct KilnGpuArgs {
   long long lda, ldb, ldc, ldd;
   long long stride_a, stride_b, stride_c, stride_d;
   double alpha, beta;
-  //% if scales || groups || scale_d || amax
+  //% if scales || groups || scale_d || amax || expression
   const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
   const void* scale_b;
   //% end
-  //% if zeros || groups || scale_d || zero_a || amax
+  //% if zeros || groups || scale_d || zero_a || amax || expression
   const void* zero_b;  // as kiln's Zero says
   //% end
-  //% if groups || scale_d || zero_a || amax
+  //% if groups || scale_d || zero_a || amax || expression
   const void* groups;  // an int for each, as kiln's Grouping says
   //% end
-  //% if scale_d || zero_a || indexed || amax
+  //% if scale_d || zero_a || indexed || amax || expression
   void* scale_d;  // as kiln's Scale says, lines being rows of D
   //% end
-  //% if zero_a || indexed || amax
+  //% if zero_a || indexed || amax || expression
   const void* zero_a;         // 32-bit integers, as kiln's Scale says
   const void* column_sums_b;  // those of op(B), 32-bit integers
   //% end
-  //% if indexed || amax
+  //% if indexed || amax || expression
   const void* index_a;  // an int for each row of the product: its row of A, of D
   const void* index_d;
   long long rows_of_a, rows_of_d;
   //% end
-  //% if amax || indexed == added || indexed == weighted
+  //% if amax || indexed == added || indexed == weighted || expression
   void* amax_d;  // one fp32
   //% end
-  //% if indexed == added || indexed == weighted
+  //% if indexed == added || indexed == weighted || expression
   const void* row_weights;  // an fp32 for each row of the product
   // Of D, to whose rows those of the product are added: `d`, `c` and `beta` are the product's then,
   // which lies in the workspace.
@@ -50,6 +50,10 @@ struct KilnGpuArgs {
   const void* sums_c;  // not read when sums_beta == 0
   long long ld_sums, ld_sums_c;
   double sums_beta;
+  //% end
+  //% if expression
+  const void* extra[8];  // the expression's operands, and where their lines and batches begin
+  long long extra_ld[8], extra_stride[8];
   //% end
 };
 

@@ -38,6 +38,10 @@ KILN_DEVICE Real activate(Real x) {
 KILN_DEVICE Real activate(Real x) { return quotient(Real(1), Real(1) + Real(exp(-x))); }
 //% end
 
+//% if expression
+//% include cuda/common/functions.h
+//% end
+
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
 /// behind it is left to the compiler, which always fuses it: there is one way only.
@@ -92,6 +96,9 @@ struct Output {
   //% if integer_d
   bool whole;  // alpha and beta are whole numbers of 32 bits
   u32 whole_alpha, whole_beta;
+  //% end
+  //% if expression
+  //% include expression/members
   //% end
 };
 //% if scatter
@@ -204,6 +211,9 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% if integer_d
   const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
   out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
+  //% end
+  //% if expression
+  //% include expression/pointers
   //% end
   return out;
 }
@@ -351,6 +361,15 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
 }
 //% end
 
+//% if expression
+/// The expression's value for one element; those outside D read nothing.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
+  using Value = Real;
+  if (row >= out.rows || column >= out.columns) return v;
+  //% include expression/values
+  return v;
+}
+//% else
 /// Bias and activation of one element; those outside D read nothing.
 KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   //% if bias == per_row
@@ -372,4 +391,5 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   //% end
   return x;
 }
+//% end
 //% end

@@ -19,8 +19,8 @@ constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to panels
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual, rounding — in that order.
-// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
+// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

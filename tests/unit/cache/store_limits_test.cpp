@@ -133,7 +133,8 @@ TEST(StoredLimits, AFileFromBeforeThemGetsTheirTable) {
   tamper(dir / "old.db",
          "PRAGMA journal_mode = DELETE; DROP TABLE limits; "
          "ALTER TABLE problem DROP COLUMN scale_order_a; "
-         "ALTER TABLE problem DROP COLUMN scale_order_b; PRAGMA user_version = 16");
+         "ALTER TABLE problem DROP COLUMN scale_order_b; "
+         "ALTER TABLE problem DROP COLUMN expression; PRAGMA user_version = 16");
   EXPECT_FALSE(open_store(dir / "old.db")->devices().limits(key.device)) << "its table was made";
   auto store = open_store(dir / "kiln.db", {dir / "old.db"});
   EXPECT_THAT(*store->winners().list(), SizeIs(1));

@@ -31,7 +31,7 @@ TEST(ServesSizes, AnUntunedSizeRunsTheCodeOfATunedOne) {
   for (const auto& [m, n, k] : {std::array{101, 200, 300},
                                 {100, 201, 300},
                                 {100, 200, 301},
-                                {1, 1, 5},
+                                {1, 2, 5},  // one column would be another layout of B
                                 {7, 513, 1000},
                                 {515, 70, 64}}) {
     const Gemm gemm = Gemm::row_major(m, n, k);

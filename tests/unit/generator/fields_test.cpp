@@ -101,6 +101,8 @@ TEST(Fields, OnlyProductsThatOtherLibrariesComputeArePlain) {
       }
 }
 
+Expression doubled() { return Expression::parse("d=acc*2").value(); }
+
 /// Every field has a value of its own, which is not its default.
 kiln_gemm_desc full_desc() {
   const auto matrix = [](int dtype, std::int64_t ld) {
@@ -140,7 +142,7 @@ kiln_gemm_desc full_desc() {
           .amax_d = 1,
           .scale_order_a = KILN_SCALE_ORDER_BLOCKS,
           .scale_order_b = KILN_SCALE_ORDER_BLOCKS_4,
-          .reserved = 7};  // not read
+          .expression = static_cast<int>(doubled().id())};
 }
 
 TEST(Fields, EachIsReadFromTheCStruct) {
@@ -152,8 +154,9 @@ TEST(Fields, EachIsReadFromTheCStruct) {
   expected.a = matrix(fp64, 20), expected.b = matrix(fp16, 30);
   expected.c = matrix(bf16, 40), expected.d = matrix(s8, 50);
   expected.accumulator = s32;
-  expected.epilogue = {Bias::per_column, Activation::silu, true, true,
-                       Gated{Gate::silu, GateOrder::interleaved}};
+  expected.epilogue = {
+      Bias::per_column, Activation::silu, true, true, Gated{Gate::silu, GateOrder::interleaved},
+      doubled()};
   expected.alignment = 16;
   expected.b_packed = true;
   expected.a.q = {Scale::line_128, ScaleOrder::blocks, fp32, Zero::tensor};

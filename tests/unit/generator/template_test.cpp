@@ -173,13 +173,15 @@ TEST(Templates, PlantedBracketsAreSeen) {
             "  line 1: '(' is not closed in its branch\n");
 }
 
+// But lines that follow from the problem's expression (generator/expression/code.h).
 TEST(Templates, IncludeFilesThatThereAre) {
   for (const EmbeddedFile& file : embedded_templates())
     for (const std::string_view included : included_by(file.text)) {
       int found = 0;
       for (const EmbeddedFile& other : embedded_templates())
         found += other.path == included ? 1 : 0;
-      EXPECT_EQ(found, 1) << "templates/" << file.path << " includes " << included;
+      EXPECT_EQ(found, included.starts_with("expression/") ? 0 : 1)
+          << "templates/" << file.path << " includes " << included;
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "generator/expression/code.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/gate.h"
@@ -47,6 +48,17 @@ namespace {
 bool has(Isa isa, const DeviceCaps& device) {
   return isa == Isa::portable || (isa == Isa::avx2 ? device.cpu.avx2_fma : device.cpu.avx512);
 }
+
+/// Of vectors of L columns from `column` on, in one row: templates/cpu/common/functions.h.
+constexpr expression::Dialect kDialect{
+    .type = c_type,
+    .one = "same<L>(out.{x})",
+    .along_m = "same<L>(out.{x} + row)",
+    .along_n = "load_real<L>(out.{x} + column, columns)",
+    .rows = "load_real<L>(out.{x} + row * out.{ld} + column, columns)",
+    .columns = "apart<L>(out.{x} + column * out.{ld} + row, out.{ld}, columns)",
+    .m = "Value(Real(row))",
+    .n = "counted<L>(column, Iota<L>{})"};
 
 }  // namespace
 
@@ -99,7 +111,9 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
   v["exponential"] =
-      value_of(any_epilogue || g.epilogue.activation > Activation::relu || has_costly_gate(g));
+      value_of(any_epilogue || g.epilogue.activation > Activation::relu || has_costly_gate(g) ||
+               expression::uses_exponential(g.epilogue.expression));
+  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["stacked"] = value_of(gated(g) && !interleaved(g));
   v["interleaved"] = value_of(interleaved(g));
   v["codes"] = "none";

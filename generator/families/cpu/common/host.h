@@ -41,7 +41,7 @@ KilnDivision division(int mc, int nc, int kc, Inner inner, Parallel parallel);
 /// templates/cpu/common/share.h expects.
 void add_shares(Parameters& to, Parallel way, int row_unit, int column_unit, int k_group);
 /// What templates/cpu/common/epilogue.h computes in every family.
-inline constexpr Features kOffers = taken({"amax_d"});
+inline constexpr Features kOffers = taken({"amax_d", "expression"});
 /// A kernel that computes one group is called for each, and for each product of a list; rows are
 /// taken and added by index around it.
 inline constexpr Features kOffersGroups =

@@ -31,6 +31,7 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"zero_a", "1"},
                                            {"indexed", "0"},
                                            {"amax", "0"},
+                                           {"expression", "1"},
                                            {"has_fp8", "0"},
                                            {"mx_scales", "0"},
                                            {"has_bf16_cvt", "0"}});

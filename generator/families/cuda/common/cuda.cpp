@@ -5,6 +5,7 @@
 #include <bit>
 #include <utility>
 
+#include "generator/expression/code.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
@@ -45,6 +46,17 @@ MapSwizzle swizzle_of(int row_bytes) {
       return MapSwizzle::none;
   }
 }
+
+/// Of the element (row, column): templates/cuda/common/functions.h.
+constexpr expression::Dialect kDialect{.type = c_type,
+                                       .one = "to_real(*out.{x})",
+                                       .along_m = "to_real(out.{x}[row])",
+                                       .along_n = "to_real(out.{x}[column])",
+                                       .rows = "to_real(out.{x}[row * out.{ld} + column])",
+                                       .columns = "to_real(out.{x}[column * out.{ld} + row])",
+                                       .m = "Real(row)",
+                                       .n = "Real(column)",
+                                       .product = "product"};
 
 }  // namespace
 
@@ -99,6 +111,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
       value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) || is_fp8(g.d.dtype));
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
   add_epilogue(v, g);
+  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["halves"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["mx_scales"] = "0";

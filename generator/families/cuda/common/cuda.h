@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "generator/families/cuda/common/choices.h"
+#include "generator/problem/taken.h"
 #include "generator/space/parameters.h"
 
 namespace kiln::cuda {
@@ -26,6 +27,9 @@ void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing,
 constexpr bool band_fits(std::int64_t group, std::int64_t across) {
   return group * across < std::int64_t{1} << 31;
 }
+
+/// What templates/cuda/common/epilogue.h computes in every family.
+inline constexpr Features kOffers = taken({"expression"});
 
 /// Counters of split-K and stream-K at the front of the workspace. The size is fixed, so that the
 /// offset of what follows does not depend on the number of tiles.

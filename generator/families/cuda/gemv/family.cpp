@@ -310,7 +310,7 @@ constexpr TypedFamily<CudaGemv, GemvSizes> kRow{
     .launch = launch,
     .tile = tile,
     .summation = summation,
-    .offers = {Feature::scales_of_integers, Feature::scales_of_lines}};
+    .offers = cuda::kOffers | Features{Feature::scales_of_integers, Feature::scales_of_lines}};
 
 }  // namespace
 

@@ -240,23 +240,24 @@ std::string summation(const Problem&, const DeviceCaps&, const C& c, const Sizes
   return fmt::format("{} warps in turn: {}", c.warps, all);
 }
 
-constexpr TypedFamily<C, Sizes> kRow{
-    .vendor = Vendor::nvidia,
-    .files = kFiles,
-    .first_rules = kFirst,
-    .sizes = sizes_of,
-    .rules = kRules,
-    .enumerate = enumerate,
-    .parameters = parameters,
-    .predict_ns = predict,
-    .launch = launch,
-    .tile =
-        [](const Problem&, const C& c, const Sizes& w) {
-          return Tile{c.tile_m, w.columns, w.chunk * c.warps};
-        },
-    .summation = summation,
-    .offers = kAnyGroups | Features{Feature::weights, Feature::added_rows} | taken({"gate"}),
-    .row_adder = &cuda::kRowAdder};
+constexpr TypedFamily<C, Sizes> kRow{.vendor = Vendor::nvidia,
+                                     .files = kFiles,
+                                     .first_rules = kFirst,
+                                     .sizes = sizes_of,
+                                     .rules = kRules,
+                                     .enumerate = enumerate,
+                                     .parameters = parameters,
+                                     .predict_ns = predict,
+                                     .launch = launch,
+                                     .tile =
+                                         [](const Problem&, const C& c, const Sizes& w) {
+                                           return Tile{c.tile_m, w.columns, w.chunk * c.warps};
+                                         },
+                                     .summation = summation,
+                                     .offers = cuda::kOffers | kAnyGroups |
+                                               Features{Feature::weights, Feature::added_rows} |
+                                               taken({"gate"}),
+                                     .row_adder = &cuda::kRowAdder};
 
 }  // namespace
 

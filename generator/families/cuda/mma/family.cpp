@@ -327,7 +327,7 @@ constexpr TypedFamily<CudaMma, MmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     // Floats' are applied by families that promote sums of 8-bit floats or have no need to.
-    .offers = kAnyGroups | taken({"gate", "amax_d"}) |
+    .offers = cuda::kOffers | kAnyGroups | taken({"gate", "amax_d"}) |
               Features{Feature::scales_of_integers, Feature::lists, Feature::indexed_rows,
                        Feature::added_rows, Feature::scale_of_d},
     .row_adder = &cuda::kRowAdder};

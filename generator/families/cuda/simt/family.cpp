@@ -401,7 +401,7 @@ constexpr TypedFamily<CudaSimt, cuda::SimtSizes> kRow{
     .summation = summation,
     .plain = plain,
     .fallback = fallback,
-    .offers = kAnyGroups | taken({"gate", "amax_d"}) |
+    .offers = cuda::kOffers | kAnyGroups | taken({"gate", "amax_d"}) |
               Features{Feature::scales_of_integers, Feature::scales_of_lines, Feature::lists,
                        Feature::indexed_rows, Feature::added_rows},
     .row_adder = &cuda::kRowAdder};

@@ -194,7 +194,7 @@ constexpr TypedFamily<CudaWeights, WeightsSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .offers = kAnyGroups | taken({"gate", "amax_d"}) |
+    .offers = cuda::kOffers | kAnyGroups | taken({"gate", "amax_d"}) |
               Features{Feature::weights, Feature::indexed_rows, Feature::added_rows},
     .row_adder = &cuda::kRowAdder};
 

@@ -552,7 +552,7 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
           return clipped;
         },
     .offers =
-        kAnyGroups | taken({"gate", "amax_d"}) |
+        cuda::kOffers | kAnyGroups | taken({"gate", "amax_d"}) |
         Features{Feature::scales_of_integers, Feature::scales_of_lines, Feature::scales_of_blocks,
                  Feature::scale_orders, Feature::lists, Feature::indexed_rows, Feature::added_rows,
                  Feature::scale_of_d, Feature::scales_of_d},

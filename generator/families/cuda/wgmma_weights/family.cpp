@@ -242,7 +242,8 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
           return Tile{c.tile_m, 64 * c.warpgroups, c.block_k * c.stages_of_turn()};
         },
     .summation = summation,
-    .offers = Features{Feature::weights, Feature::groups_of_rows, Feature::masked_groups,
+    .offers = cuda::kOffers |
+              Features{Feature::weights, Feature::groups_of_rows, Feature::masked_groups,
                        Feature::added_rows} |
               taken({"gate"}),
     .row_adder = &cuda::kRowAdder};

@@ -45,6 +45,7 @@ Parameters parameters(const MfmaExample& e) {
   out.values["two_runs"] = value_of(two_runs);
   out.values["zeros"] = out.values["groups"] = value_of(false);
   out.values["scale_d"] = out.values["zero_a"] = "none";
+  out.values["expression"] = "";
   out.values["indexed"] = out.values["amax"] = value_of(false);
   out.values["scales"] = value_of(false);  // of a whole problem: see abi.h
   return out;

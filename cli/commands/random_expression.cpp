@@ -1,0 +1,96 @@
+#include "cli/commands/random_expression.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "generator/expression/functions.h"
+
+namespace kiln::cli {
+namespace {
+
+namespace language = expression;
+
+/// Operands, of which a text has the first few that it draws.
+constexpr std::array kDrawnOperands{"b[n]",        "r[m,n]",     "s[m]",         "t[n,m]:fp32",
+                                    "c[]",         "e[batch,n]", "f[batch,m,n]", "g[n]:fp16",
+                                    "h[m,n]:bf16", "i[batch]",   "j[m]:fp64",    "k[batch,n,m]"};
+
+class ExpressionDraw {
+ public:
+  explicit ExpressionDraw(Draw& draw) : draw_(draw) {}
+
+  std::string text() {
+    std::string out;
+    // A value of its own, which what follows may use several times.
+    if (draw_.one_in(2)) {
+      out = fmt::format("y={};", value(2));
+      named_ = true;
+    }
+    return out + fmt::format("d={}", value(3));
+  }
+
+ private:
+  std::string leaf() {
+    switch (draw_.below(8)) {
+      case 0:
+        return draw_.one_in(2) ? "m*0.01" : "n*0.01";
+      case 1:
+        return fmt::format("{}", double(draw_.between(-40, 40)) / 16);
+      case 2:
+      case 3:
+      case 4:
+        return kDrawnOperands.at(first_ + draw_.below(3));
+      case 5:
+        if (named_) return "y";
+        [[fallthrough]];
+      default:
+        return "acc";
+    }
+  }
+
+  std::string value(int depth) {
+    if (depth == 0 || draw_.one_in(5)) return leaf();
+    const auto row = draw_.below(static_cast<std::uint64_t>(language::kFunctionCount));
+    const language::Function& f = language::kFunctions[row];
+    const auto inner = [&] { return value(depth - 1); };
+    switch (f.course) {
+      case language::Course::comparison:
+        return fmt::format("where({}{}{},{},{})", inner(), f.infix, inner(), inner(), inner());
+      case language::Course::choice:
+        return fmt::format("where({}>0,{},{})", inner(), inner(), inner());
+      case language::Course::quotient:
+        // Nearly always of what is never 0, or all that is known of a result is that it may be
+        // anything.
+        if (!draw_.one_in(6)) return fmt::format("({})/(1+abs({}))", inner(), inner());
+        [[fallthrough]];
+      case language::Course::sum:
+      case language::Course::difference:
+      case language::Course::product:
+        return fmt::format("({}){}({})", inner(), f.infix, inner());
+      default:
+        return call(f, depth);
+    }
+  }
+
+  std::string call(const language::Function& f, int depth) {
+    if (f.name == language::kNegate) return fmt::format("-({})", value(depth - 1));
+    std::string first = value(depth - 1);
+    const bool guarded = !draw_.one_in(6);
+    if (guarded && f.domain == 0) first = fmt::format("0.25+abs({})", first);
+    if (guarded && f.name == "exp") first = fmt::format("min({},8)", first);
+    std::string out = fmt::format("{}({}", f.name, first);
+    for (int i = 1; i < f.arity; ++i) out += fmt::format(",{}", value(depth - 1));
+    return out + ")";
+  }
+
+  Draw& draw_;
+  bool named_ = false;
+  std::uint64_t first_ = draw_.below(kDrawnOperands.size() - 2);
+};
+
+}  // namespace
+
+std::string random_expression(Draw& draw) { return ExpressionDraw(draw).text(); }
+
+}  // namespace kiln::cli

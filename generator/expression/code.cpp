@@ -1,0 +1,117 @@
+#include "generator/expression/code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "generator/expression/functions.h"
+#include "generator/expression/writer.h"
+
+namespace kiln::expression {
+namespace {
+
+bool has(const ExtraOperand& operand, Index index) {
+  return std::ranges::find(operand.index, index) != operand.index.end();
+}
+bool is_matrix(const ExtraOperand& operand) {
+  return has(operand, Index::m) && has(operand, Index::n);
+}
+
+/// The load that an operand's indices ask for.
+std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
+  if (is_matrix(operand)) return operand.index.back() == Index::n ? dialect.rows : dialect.columns;
+  if (has(operand, Index::n)) return dialect.along_n;
+  return has(operand, Index::m) ? dialect.along_m : dialect.one;
+}
+
+/// As the templates read it.
+struct CodeStyle {
+  const Dialect& dialect;
+
+  static std::string acc() { return "acc"; }
+  static std::string operand(std::size_t which) { return fmt::format("x{}", which); }
+  std::string index(Index which) const {
+    return std::string(which == Index::m ? dialect.m : dialect.n);
+  }
+  static Bound number(double x) {
+    // A number of fp64, which without a point or an exponent would be an integer.
+    std::string digits = fmt::format("{}", x);
+    if (digits.find_first_of(".e") == digits.npos) digits += ".0";
+    return {fmt::format("Value(Real({}))", digits), kBindsAtom};
+  }
+  std::string infix(const Function& f, std::string_view left, std::string_view right) const {
+    if (f.course == Course::product && !dialect.product.empty())
+      return fmt::format("{}({}, {})", dialect.product, left, right);
+    return fmt::format("{} {} {}", left, f.infix, right);
+  }
+  static std::string call(const Function& f, const std::vector<Bound>& arguments) {
+    if (f.name == kWhere)
+      return fmt::format("({} ? {} : {})", arguments[0].text, arguments[1].text, arguments[2].text);
+    std::string out = fmt::format("{}(", f.code);
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      out += fmt::format("{}{}", i > 0 ? ", " : "", arguments[i].text);
+    return out + ')';
+  }
+  static std::string statement(std::string_view name, std::string_view value) {
+    return fmt::format("const Value {} = {};\n", name, value);
+  }
+};
+
+/// Statements that load the operands, name values and make v.
+std::string statements(const Program& program, const Dialect& dialect) {
+  std::string out;
+  if (program.uses(Op::acc)) out += "const Value acc = v;\n";
+  for (std::size_t i = 0; i < program.operands.size(); ++i)
+    out += fmt::format(
+        "const Value x{} = {};\n", i,
+        fmt::format(fmt::runtime(load_of(program.operands[i], dialect)),
+                    fmt::arg("x", fmt::format("x{}", i)), fmt::arg("ld", fmt::format("ld{}", i))));
+  Writer writer(program, CodeStyle{dialect});
+  out += writer.named_values();
+  return out + fmt::format("v = {};\n", writer.result());
+}
+
+}  // namespace
+
+void add_values(TemplateValues& to, const Expression& expression) {
+  for (int i = 0; i < kFunctionCount; ++i) to[fmt::format("uses_{}", kFunctions[i].name)] = "0";
+  to["expression"] = expression.text();
+  if (expression.empty()) return;
+  for (const auto& value : expression.program()->values)
+    if (value.op == Op::call) to[fmt::format("uses_{}", kFunctions[value.which].name)] = "1";
+}
+
+bool uses_exponential(const Expression& expression) {
+  if (expression.empty()) return false;
+  return std::ranges::any_of(expression.program()->values, [](const Value& value) {
+    return value.op == Op::call && kFunctions[value.which].exponential;
+  });
+}
+
+std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
+                                                        const std::vector<DType>& types,
+                                                        const Dialect& dialect) {
+  if (expression.empty()) return {};
+  const Program& program = *expression.program();
+  std::string members, pointers;
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const ExtraOperand& operand = program.operands[i];
+    const std::string_view type = dialect.type(types[i]);
+    const std::string batch = has(operand, Index::batch)
+                                  ? fmt::format(" + batch * args.extra_stride[{}]", i)
+                                  : std::string();
+    members += fmt::format("const {}* x{};\n", type, i);
+    pointers +=
+        fmt::format("out.x{0} = static_cast<const {1}*>(args.extra[{0}]){2};\n", i, type, batch);
+    if (!is_matrix(operand)) continue;
+    members += fmt::format("i64 ld{};\n", i);
+    pointers += fmt::format("out.ld{0} = args.extra_ld[{0}];\n", i);
+  }
+  // An included file has something in it.
+  const std::string none = "// The expression has no operands.\n";
+  return {{"expression/members", members.empty() ? none : members},
+          {"expression/pointers", pointers.empty() ? none : pointers},
+          {"expression/values", statements(program, dialect)}};
+}
+
+}  // namespace kiln::expression

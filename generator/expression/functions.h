@@ -1,0 +1,54 @@
+// The functions and operators of expressions, a row each: what texts, references and costs know of
+// them. Kernels have each under its name in templates/{cpu,cuda,hip}/common/functions.h.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace kiln::expression {
+
+/// What is known of a function beside its value, so that an interval can be pushed through it.
+enum class Course : std::uint8_t {
+  rising,      // in every argument
+  falling,     // of one argument
+  valley,      // falls up to `lowest`, then rises; of one argument
+  sum,         // x + y, and likewise
+  difference,  //
+  product,     //
+  quotient,    //
+  comparison,  // of two arguments: no number
+  choice       // where(c, x, y)
+};
+
+struct Function {
+  std::string_view name;
+  int arity;
+  Course course;
+  double (*of)(double x, double y, double z);  // comparisons: not 0 for true
+  /// How far an implementation may be off, in unit roundoffs of its result and of its argument; 0:
+  /// it is exact.
+  double roundoffs = 1, of_argument = 0;
+  bool exponential = false;     // made of e^x
+  std::string_view code = {};   // its name in templates, where that is another
+  std::string_view infix = {};  // between its two arguments, where it is an operator
+  int binds = 0;                // operators: how tightly
+  double lowest = 0;            // of a valley; its value at -infinity is not agreed on
+  /// Below it, and at it where the function is infinite there, arguments give NaN.
+  double domain = -std::numeric_limits<double>::infinity();
+};
+
+inline constexpr int kBindsComparison = 1, kBindsSum = 2, kBindsProduct = 3, kBindsSign = 4;
+
+/// The sign in front of a value, and what chooses by a comparison.
+inline constexpr std::string_view kNegate = "negate", kWhere = "where";
+
+/// In the order in which a family's functions are written; a name occurs once.
+extern const Function kFunctions[];
+extern const int kFunctionCount;
+
+/// -1: there is none.
+int function_named(std::string_view name);
+int operator_named(std::string_view infix);
+
+}  // namespace kiln::expression

@@ -1,0 +1,292 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "generator/expression/functions.h"
+#include "generator/expression/program.h"
+
+namespace kiln::expression {
+namespace {
+
+/// What stopped the parser: thrown within this file alone, since every step of a descent may fail.
+struct Stopped {
+  std::size_t column;
+  std::string why;
+};
+
+bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool in_name(char c) { return starts_name(c) || is_digit(c); }
+
+constexpr Index kAllIndices[] = {Index::batch, Index::m, Index::n};
+
+/// One text, from its first character to its last.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Program program() {
+    if (text_.size() > kLongestText)
+      stop(0, fmt::format("{} characters: at most {} are read", text_.size(), kLongestText));
+    do statement();
+    while (take(';') && at_ < text_.size());
+    if (at_ < text_.size()) stop(at_, fmt::format("'{}' is not expected here", text_[at_]));
+    const auto d = values_.find("d");
+    if (d == values_.end()) stop(text_.size(), "no statement says what d is");
+    return with_used_alone(d->second);
+  }
+
+ private:
+  [[noreturn]] static void stop(std::size_t column, std::string why) {
+    throw Stopped{column, std::move(why)};
+  }
+  bool take(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void need(char c) {
+    if (!take(c)) stop(at_, fmt::format("'{}' is missing", c));
+  }
+  std::string_view name() {
+    const std::size_t first = at_;
+    if (at_ >= text_.size() || !starts_name(text_[at_])) stop(at_, "a name is missing");
+    while (at_ < text_.size() && in_name(text_[at_])) ++at_;
+    return text_.substr(first, at_ - first);
+  }
+
+  void statement() {
+    const std::size_t first = at_;
+    const std::string_view target = name();
+    if (at_ < text_.size() && text_[at_] == '[')
+      stop(first, fmt::format("{}[…]: d alone can be stored", target));
+    if (target == "acc" || target == "batch" || target == "m" || target == "n" ||
+        function_named(target) >= 0)
+      stop(first, fmt::format("{} has a meaning of its own", target));
+    if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
+    if (operands_.contains(target)) stop(first, fmt::format("{} is an operand", target));
+    need('=');
+    const std::uint8_t value = sum_of_products();
+    values_.emplace(target, value);
+  }
+
+  // The deepest nesting is limited, for each level is a frame of the stack.
+  struct Deeper {
+    explicit Deeper(Parser& parser) : parser(parser) {
+      if (++parser.depth_ > 64) stop(parser.at_, "nested deeper than 64 parentheses");
+    }
+    ~Deeper() { --parser.depth_; }
+    Parser& parser;
+  };
+
+  std::uint8_t binary(std::string_view operators, std::uint8_t (Parser::*next)()) {
+    std::uint8_t left = (this->*next)();
+    while (at_ < text_.size() && operators.find(text_[at_]) != operators.npos) {
+      const int function = operator_named(text_.substr(at_++, 1));
+      const std::uint8_t right = (this->*next)();
+      left = call(function, {left, right, 0});
+    }
+    return left;
+  }
+  std::uint8_t sum_of_products() { return binary("+-", &Parser::product); }
+  std::uint8_t product() { return binary("*/", &Parser::sign); }
+  std::uint8_t sign() {
+    const Deeper level(*this);
+    if (!take('-')) return primary();
+    if (at_ < text_.size() && is_digit(text_[at_])) return number(true);
+    for (int i = 0; i < kFunctionCount; ++i)
+      if (kFunctions[i].name == kNegate) return call(i, {sign(), 0, 0});
+    stop(at_, "no such function");
+  }
+
+  std::uint8_t primary() {
+    if (at_ < text_.size() && (is_digit(text_[at_]) || text_[at_] == '.')) return number(false);
+    if (take('(')) {
+      const std::uint8_t inner = sum_of_products();
+      need(')');
+      return inner;
+    }
+    const std::size_t first = at_;
+    const std::string_view word = name();
+    if (at_ < text_.size() && text_[at_] == '(') return function(word, first);
+    if (at_ < text_.size() && text_[at_] == '[') return operand(word, first);
+    if (word == "acc") return value({.op = Op::acc});
+    if (word == "m" || word == "n")
+      return value(
+          {.op = Op::index, .which = static_cast<std::uint8_t>(word == "m" ? Index::m : Index::n)});
+    if (const auto known = values_.find(word); known != values_.end()) return known->second;
+    if (operands_.contains(word))
+      stop(first, fmt::format("{} is an operand: its indices are missing, {}[…]", word, word));
+    stop(first, fmt::format("{} has no value", word));
+  }
+
+  std::uint8_t number(bool negative) {
+    double x = 0;
+    const char* const begin = text_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), x);
+    if (error != std::errc{} || !std::isfinite(x)) stop(at_, "not a number that fp64 has");
+    at_ += static_cast<std::size_t>(end - begin);
+    if (at_ < text_.size() && in_name(text_[at_])) stop(at_, "a number ends with a letter");
+    return value({.op = Op::number, .number = negative ? -x : x});
+  }
+
+  std::uint8_t function(std::string_view word, std::size_t first) {
+    const int row = function_named(word);
+    if (row < 0) stop(first, fmt::format("no function is called {}", word));
+    const Function& f = kFunctions[row];
+    need('(');
+    std::array<std::uint8_t, 3> of{};
+    for (int i = 0; i < f.arity; ++i) {
+      if (i > 0 && !take(','))
+        stop(at_, fmt::format("{} has {} arguments: ',' is missing", word, f.arity));
+      of.at(static_cast<std::size_t>(i)) =
+          f.course == Course::choice && i == 0 ? comparison() : sum_of_products();
+    }
+    if (!take(')'))
+      stop(at_, fmt::format("{} has {} argument{}: ')' is missing", word, f.arity,
+                            f.arity == 1 ? "" : "s"));
+    return call(row, of);
+  }
+
+  std::uint8_t comparison() {
+    const std::uint8_t left = sum_of_products();
+    for (const std::size_t length : {2, 1}) {
+      const int row = operator_named(text_.substr(std::min(at_, text_.size()), length));
+      if (row < 0 || kFunctions[row].course != Course::comparison) continue;
+      at_ += length;
+      return call(row, {left, sum_of_products(), 0});
+    }
+    stop(at_, "where() has a comparison first: <, <=, >, >=, == or != is missing");
+  }
+
+  ExtraOperand declaration(std::string_view word) {
+    ExtraOperand operand{.name = std::string(word), .index = {}, .dtype = {}, .ld = 0};
+    need('[');
+    while (!take(']')) {
+      if (!operand.index.empty()) need(',');
+      const std::size_t first = at_;
+      const std::string_view index = name();
+      const auto* const found =
+          std::ranges::find(kAllIndices, index, [](Index each) { return index_name(each); });
+      if (found == std::end(kAllIndices))
+        stop(first, fmt::format("{}: an index is batch, m or n", index));
+      const Index which = *found;
+      if (std::ranges::find(operand.index, which) != operand.index.end())
+        stop(first, fmt::format("{} indexes {} twice", index, word));
+      if (which == Index::batch && !operand.index.empty()) stop(first, "batch is the first index");
+      operand.index.push_back(which);
+    }
+    while (take(':')) {
+      const std::size_t first = at_;
+      const std::string_view said = name();
+      if (said == "ld") {
+        need('=');
+        const auto [end, error] =
+            std::from_chars(text_.data() + at_, text_.data() + text_.size(), operand.ld);
+        if (error != std::errc{} || operand.ld <= 0) stop(at_, "ld must be a number, 1 or more");
+        at_ = static_cast<std::size_t>(end - text_.data());
+        if (!is_matrix(operand)) stop(first, "ld is of an operand with the indices m and n");
+        continue;
+      }
+      const auto type = dtype_from(said);
+      if (!type || (*type != fp32 && *type != fp64 && *type != fp16 && *type != bf16))
+        stop(first, fmt::format("{}: a type of operands is fp32, fp64, fp16 or bf16", said));
+      operand.dtype = *type;
+    }
+    return operand;
+  }
+
+  static bool is_matrix(const ExtraOperand& operand) {
+    return std::ranges::find(operand.index, Index::m) != operand.index.end() &&
+           std::ranges::find(operand.index, Index::n) != operand.index.end();
+  }
+
+  std::uint8_t operand(std::string_view word, std::size_t first) {
+    if (word == "acc" || word == "d" || function_named(word) >= 0)
+      stop(first, fmt::format("{} has a meaning of its own", word));
+    if (values_.contains(word)) stop(first, fmt::format("{} is a value: it has no indices", word));
+    ExtraOperand said = declaration(word);
+    const auto known = operands_.find(word);
+    if (known == operands_.end()) {
+      if (program_.operands.size() == kExtraOperands)
+        stop(first, fmt::format("more than {} operands", kExtraOperands));
+      operands_.emplace(word, static_cast<std::uint8_t>(program_.operands.size()));
+      program_.operands.push_back(std::move(said));
+      return value(
+          {.op = Op::operand, .which = static_cast<std::uint8_t>(program_.operands.size() - 1)});
+    }
+    ExtraOperand& first_said = program_.operands[known->second];
+    if (said.index != first_said.index)
+      stop(first, fmt::format("{} has other indices than before", word));
+    if ((said.dtype && said.dtype != first_said.dtype) ||
+        (said.ld != 0 && said.ld != first_said.ld))
+      stop(first, fmt::format("{} has another type or ld than before", word));
+    return value({.op = Op::operand, .which = known->second});
+  }
+
+  std::uint8_t call(int function, std::array<std::uint8_t, 3> of) {
+    return value({.op = Op::call, .which = static_cast<std::uint8_t>(function), .of = of});
+  }
+
+  /// Each value once.
+  std::uint8_t value(const Value& wanted) {
+    auto& all = program_.values;
+    const auto found = std::ranges::find_if(all, [&](const Value& each) {
+      return each == wanted && std::signbit(each.number) == std::signbit(wanted.number);
+    });
+    if (found != all.end()) return static_cast<std::uint8_t>(found - all.begin());
+    if (all.size() == kMostValues) stop(at_, fmt::format("more than {} values", kMostValues));
+    all.push_back(wanted);
+    return static_cast<std::uint8_t>(all.size() - 1);
+  }
+
+  /// What D is made of, in the order in which it is met.
+  Program with_used_alone(std::uint8_t d) {
+    Program out;
+    std::vector<int> place(program_.values.size(), -1), operand(program_.operands.size(), -1);
+    const auto visit = [&](auto& self, std::uint8_t at) -> std::uint8_t {
+      if (place[at] >= 0) return static_cast<std::uint8_t>(place[at]);
+      Value value = program_.values[at];
+      if (value.op == Op::call)
+        for (int i = 0; i < kFunctions[value.which].arity; ++i) {
+          auto& of = value.of.at(static_cast<std::size_t>(i));
+          of = self(self, of);
+        }
+      if (value.op == Op::operand) {
+        int& to = operand[value.which];
+        if (to < 0) {
+          to = static_cast<int>(out.operands.size());
+          out.operands.push_back(program_.operands[value.which]);
+        }
+        value.which = static_cast<std::uint8_t>(to);
+      }
+      out.values.push_back(value);
+      return static_cast<std::uint8_t>(place[at] = static_cast<int>(out.values.size()) - 1);
+    };
+    out.d = visit(visit, d);
+    return out;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  Program program_;
+  std::map<std::string_view, std::uint8_t> values_, operands_;
+};
+
+}  // namespace
+
+Result<Program> parsed(std::string_view text) {
+  try {
+    return Parser(text).program();
+  } catch (const Stopped& stopped) {
+    return fail(ErrorCode::bad_input,
+                fmt::format("epilogue = {}: column {}: {}", text.substr(0, kLongestText),
+                            stopped.column + 1, stopped.why));
+  }
+}
+
+}  // namespace kiln::expression

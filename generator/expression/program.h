@@ -1,0 +1,61 @@
+// An expression as it is computed: values in an order in which each comes behind what it is made
+// of, none twice. Programs lie in a table of the process, one for each canonical text.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kiln/expression.hpp"
+
+namespace kiln::expression {
+
+enum class Op : std::uint8_t {
+  acc,      // alpha * op(A) * op(B) + beta * C
+  operand,  // an element of memory
+  number,   //
+  index,    // m or n, as a number
+  call      // a function or an operator
+};
+
+struct Value {
+  Op op = Op::acc;
+  std::uint8_t which = 0;            // the operand, the function (a row of kFunctions) or the Index
+  double number = 0;                 //
+  std::array<std::uint8_t, 3> of{};  // the function's arguments: earlier values
+  bool operator==(const Value&) const = default;
+};
+
+constexpr std::string_view index_name(Index index) {
+  constexpr std::array<std::string_view, 3> kNames{"batch", "m", "n"};
+  return kNames.at(static_cast<std::size_t>(index));
+}
+
+inline constexpr std::size_t kMostValues = 96;
+inline constexpr std::size_t kLongestText = 1024;
+
+struct Program {
+  std::vector<ExtraOperand> operands;  // in the order in which `values` meets them
+  std::vector<Value> values;
+  std::uint8_t d = 0;  // the value that D gets
+  std::string text;    // canonical
+  std::uint32_t id = 0;
+  const Program* canonical = nullptr;  // the same with the canonical names; itself, if it has them
+
+  const Value& result() const { return values[d]; }
+  bool uses(Op op) const;
+  /// How many of the values and of D are made of each value.
+  std::vector<int> uses() const;
+};
+
+/// Errors: bad_input, naming the column of the text.
+Result<Program> parsed(std::string_view text);
+/// Of a program without one.
+std::string canonical_text(const Program& program);
+/// The place of the program in the table, where it remains.
+const Program* interned(Program program);
+/// Of D's transpose: the indices m and n are exchanged.
+Expression transposed(const Expression& expression);
+
+}  // namespace kiln::expression

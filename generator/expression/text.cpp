@@ -1,0 +1,66 @@
+#include "generator/expression/program.h"
+#include "generator/expression/writer.h"
+
+namespace kiln::expression {
+namespace {
+
+/// As the parser reads it, without a space.
+struct TextStyle {
+  const Program& program;
+
+  static std::string acc() { return "acc"; }
+  static std::string index(Index which) { return std::string(index_name(which)); }
+  static Bound number(double x) {
+    std::string digits = fmt::format("{}", x);
+    const int binds = digits[0] == '-' ? kBindsSign : kBindsAtom;
+    return {std::move(digits), binds};
+  }
+  std::string operand(std::size_t which) const {
+    const ExtraOperand& operand = program.operands[which];
+    std::string out = fmt::format("x{}[", which);
+    for (std::size_t i = 0; i < operand.index.size(); ++i)
+      out += fmt::format("{}{}", i > 0 ? "," : "", index_name(operand.index[i]));
+    out += ']';
+    if (operand.dtype) out += fmt::format(":{}", name(*operand.dtype));
+    if (operand.ld != 0) out += fmt::format(":ld={}", operand.ld);
+    return out;
+  }
+  static std::string infix(const Function& f, std::string_view left, std::string_view right) {
+    return fmt::format("{}{}{}", left, f.infix, right);
+  }
+  static std::string call(const Function& f, const std::vector<Bound>& arguments) {
+    std::string out = fmt::format("{}(", f.name);
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      out += fmt::format("{}{}", i > 0 ? "," : "", arguments[i].text);
+    return out + ')';
+  }
+  static std::string statement(std::string_view name, std::string_view value) {
+    return fmt::format("{}={};", name, value);
+  }
+};
+
+}  // namespace
+
+std::vector<int> Program::uses() const {
+  std::vector<int> all(values.size());
+  for (const Value& value : values)
+    if (value.op == Op::call)
+      for (int i = 0; i < kFunctions[value.which].arity; ++i)
+        ++all[value.of.at(static_cast<std::size_t>(i))];
+  ++all[d];
+  return all;
+}
+
+bool Program::uses(Op op) const {
+  for (const Value& value : values)
+    if (value.op == op) return true;
+  return false;
+}
+
+std::string canonical_text(const Program& program) {
+  Writer writer(program, TextStyle{program});
+  std::string out = writer.named_values();
+  return out + "d=" + writer.result();
+}
+
+}  // namespace kiln::expression

@@ -1,0 +1,99 @@
+// A program as statements: what canonical texts and code have in common. A value that is used twice
+// has a name and a statement of its own, parentheses are those that operators need.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "generator/expression/functions.h"
+#include "generator/expression/program.h"
+
+namespace kiln::expression {
+
+/// A text, and how tightly its outermost operator binds.
+struct Bound {
+  std::string text;
+  int binds;
+};
+inline constexpr int kBindsAtom = kBindsSign + 1;
+
+/// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
+/// holds them: call(function, arguments), infix(function, left, right), negated(value),
+/// statement(name, value).
+template <typename Style>
+class Writer {
+ public:
+  Writer(const Program& program, Style style)
+      : program_(program),
+        style_(std::move(style)),
+        uses_(program.uses()),
+        names_(program.values.size()) {}
+
+  /// The values that have names, in order.
+  std::string named_values() {
+    std::string out;
+    int count = 0;
+    for (std::size_t i = 0; i < program_.values.size(); ++i) {
+      const Value& v = program_.values[i];
+      if (uses_[i] < 2 || v.op != Op::call || kFunctions[v.which].course == Course::comparison)
+        continue;
+      const std::string name = fmt::format("t{}", count++);
+      out += style_.statement(name, value(i).text);
+      names_[i] = name;
+    }
+    return out;
+  }
+  /// What D gets, behind them.
+  std::string result() { return value(program_.d).text; }
+
+ private:
+  static std::string within(const Bound& inner, int least) {
+    return inner.binds < least ? fmt::format("({})", inner.text) : inner.text;
+  }
+
+  Bound value(std::size_t at) {
+    if (!names_[at].empty()) return {names_[at], kBindsAtom};
+    const Value& v = program_.values[at];
+    switch (v.op) {
+      case Op::acc:
+        return {style_.acc(), kBindsAtom};
+      case Op::operand:
+        return {style_.operand(v.which), kBindsAtom};
+      case Op::number:
+        return style_.number(v.number);
+      case Op::index:
+        return {style_.index(static_cast<Index>(v.which)), kBindsAtom};
+      case Op::call:
+        return call(v);
+    }
+    return {};
+  }
+
+  Bound call(const Value& v) {
+    const Function& f = kFunctions[v.which];
+    // Of equal operators the left ones are first, as the parser has them.
+    if (!f.infix.empty())
+      return {style_.infix(f, within(value(v.of[0]), f.binds), within(value(v.of[1]), f.binds + 1)),
+              f.binds};
+    // A sign before digits would be the number's.
+    if (f.name == kNegate) {
+      const bool number = program_.values[v.of[0]].op == Op::number;
+      const std::string inner = value(v.of[0]).text;
+      return {"-" + (number ? fmt::format("({})", inner) : within(value(v.of[0]), kBindsAtom)),
+              kBindsSign};
+    }
+    std::vector<Bound> arguments;
+    for (int i = 0; i < f.arity; ++i)
+      arguments.push_back(value(v.of.at(static_cast<std::size_t>(i))));
+    return {style_.call(f, arguments), kBindsAtom};
+  }
+
+  const Program& program_;
+  Style style_;
+  std::vector<int> uses_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace kiln::expression

@@ -1,0 +1,93 @@
+/// @file
+/// What follows a product, as a value: an expression of the product's elements and of further
+/// operands, which says what is stored. Knows operands by their indices; knows no sizes, no kernel.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kiln/dtype.hpp"
+#include "kiln/error.hpp"
+#include "kiln/export.h"
+
+namespace kiln {
+
+namespace expression {
+struct Program;
+}  // namespace expression
+
+/// What one index of an expression's operand counts.
+enum class Index : std::uint8_t {
+  batch,  ///< products of a batch
+  m,      ///< rows of D
+  n       ///< columns of D
+};
+
+/// Most operands that an expression may name beside `acc` and `d`.
+inline constexpr std::size_t kExtraOperands = 8;
+
+/// Memory that an expression reads, as `b[n]` or `r[m,n]:bf16:ld=4100` say.
+struct ExtraOperand {
+  std::string name;          ///< as the text has it
+  std::vector<Index> index;  ///< slowest first: elements along the last one are adjacent; none: one
+  /// Nothing: D's where it has both m and n, else fp32 (fp64 where D is fp64).
+  std::optional<DType> dtype;
+  std::int64_t ld = 0;  ///< elements between lines, where it has both m and n; 0: tight
+  /// Member by member, in order.
+  bool operator==(const ExtraOperand&) const = default;
+};
+
+/// A small program over one element of D, `d=gelu(acc+b[n])+r[m,n]`: statements with `;` between
+/// them, each a name and an expression; the last value of `d` is stored in D. `acc` is the element
+/// of alpha * op(A) * op(B) + beta * C. Values are fp32, or fp64 where D is fp64.
+///
+/// An operand is a name with its indices, of `batch`, `m` and `n`, in the order of memory: `r[n,m]`
+/// is column-major. `:bf16` behind it gives its type, `:ld=4100` its leading dimension. A name
+/// without brackets is a value of an earlier statement; `m` and `n` are the element's indices.
+/// Numbers are decimal. Operators are + - * / and, in the first argument of where(), the
+/// comparisons < <= > >= == !=. Functions are the rows of expression::kFunctions:
+/// where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu gelu_erf relu
+/// clamp(x,lo,hi) round (ties to even).
+///
+/// A value: copies are cheap, and equal expressions compare equal whatever their operands and
+/// values are called.
+class KILN_API Expression {
+ public:
+  /// Nothing follows the product.
+  constexpr Expression() = default;
+  /// Errors: bad_input, naming the column of the text.
+  static Result<Expression> parse(std::string_view text);
+  /// Whether nothing follows the product.
+  constexpr bool empty() const { return program_ == nullptr; }
+  /// The text that all equal expressions have: operands are x0, x1, … in the order in which they
+  /// are met, values that are used twice t0, t1, …
+  std::string_view text() const;
+  /// In the order of Operands::extra, with the names that were parsed.
+  std::span<const ExtraOperand> operands() const;
+
+  friend bool operator==(const Expression& x, const Expression& y) { return x.id() == y.id(); }
+  friend std::strong_ordering operator<=>(const Expression& x, const Expression& y) {
+    return x == y ? std::strong_ordering::equal : x.text() <=> y.text();
+  }
+
+  /// @name For kiln's own code
+  /// @{
+
+  /// Of this process: equal for equal expressions, 0 for none.
+  std::uint32_t id() const;
+  /// The expression that has the number, if one has.
+  static std::optional<Expression> of_id(std::int64_t id);
+  const expression::Program* program() const { return program_; }
+  explicit constexpr Expression(const expression::Program* program) : program_(program) {}
+  /// @}
+
+ private:
+  const expression::Program* program_ = nullptr;  // of a table that is never destroyed
+};
+
+}  // namespace kiln

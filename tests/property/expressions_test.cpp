@@ -1,0 +1,127 @@
+// Expressions in kernels: drawn ones in sampled configs of every family, on every kind of CPU that
+// this machine can stand for and, for GPUs without one, lane by lane.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cli/commands/random_expression.h"
+#include "generator/problem/gemm_types.h"
+#include "support/attempt.h"
+#include "support/compiled.h"
+#include "support/emulated.h"
+#include "support/family_samples.h"
+#include "support/gpu_gemm.h"
+#include "support/random_gemm.h"
+#include "support/seed.h"
+#include "support/space.h"
+
+namespace kiln::expressions_test {
+
+/// The problem with another epilogue.
+Gemm expressed(Gemm gemm, cli::Draw& draw) {
+  gemm.epilogue = {};
+  gemm.amax_d = false;
+  return gemm.with_expression(Expression::parse(cli::random_expression(draw)).value());
+}
+
+/// One legal config of each family, the same for the same seed.
+std::vector<Config> one_of_each(const SearchSpace& space, std::uint64_t seed) {
+  std::map<std::string_view, std::vector<Config>> by_family;
+  for (const Config& config : space.legal) by_family[family_name(config)].push_back(config);
+  std::mt19937_64 random(seed);
+  std::vector<Config> chosen;
+  for (const auto& [family, configs] : by_family)
+    chosen.push_back(configs[random() % configs.size()]);
+  return chosen;
+}
+
+class OnCpus : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnCpus, DrawnOnesAreRight) {
+  constexpr int kProblems = 24;
+  const auto device = test::runnable(GetParam(), 1);
+  ASSERT_TRUE(device);
+  test::Attempt attempt;
+  const auto seed = test::seed_of_run();
+  cli::Draw draw(seed + 1);
+  test::RandomGemm random(seed + 40);
+  std::vector<Gemm> problems;
+  for (const auto& sample : test::kFamilySamples)
+    if (cpu_caps_named(sample.device)) {
+      const Gemm gemm = expressed(parse_gemm(sample.shape).value(), draw);
+      if (validate(gemm)) problems.push_back(gemm);
+    }
+  for (int i = 0; i < kProblems * test::thorough(); ++i) {
+    const auto& row = kCpuTypeRows[static_cast<std::size_t>(i) % kCpuTypeRows.size()];
+    problems.push_back(expressed(random.next(row), draw));
+  }
+  std::map<std::string_view, int> checked;
+  std::uint64_t number = 0;
+  for (const Gemm& gemm : problems) {
+    const auto space = test::space_of(gemm, *device);
+    ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
+    auto verifier = Verifier::make(gemm, {.seed = seed + 9, .effort = Effort::full});
+    ASSERT_TRUE(verifier) << text(gemm) << ": " << verifier.error().message;
+    for (const Config& config : one_of_each(*space, seed + number++)) {
+      const std::string what = fmt::format("KILN_SEED={}: {} | {}", seed, text(gemm), text(config));
+      attempt.at(what);
+      const Verdict verdict =
+          test::check_compiled(*verifier, *device, config, fmt::format("seed {}, full", seed + 9));
+      EXPECT_TRUE(verdict) << what << ": " << verdict.error().detail;
+      ++checked[family_name(config)];
+    }
+  }
+  for (const char* family : {"host_packed", "host_dot", "host_small"})
+    EXPECT_GT(checked[family], 0) << family;
+}
+
+std::vector<const char*> cpus_that_run() {
+  std::vector<const char*> names{"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+  std::erase_if(names, [](const char* name) { return !test::runnable(name, 1); });
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OnCpus, testing::ValuesIn(cpus_that_run()),
+                         [](const auto& info) { return std::string(info.param); });
+
+class OnGpus : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnGpus, DrawnOnesAreRight) {
+  DeviceCaps device = caps_named(GetParam()).value();
+  device.compute_units = 4;  // persistent blocks then take several tiles each
+  const std::vector<TypeRow> rows{*type_row(bf16, bf16), *type_row(fp16, fp16), *type_row(s8, s8),
+                                  *type_row(fp32, fp32), *type_row(fp64, fp64)};
+  const auto seed = test::seed_of_run();
+  cli::Draw draw(seed + 2);
+  test::RandomGpuGemm random(seed + 50, 150);
+  std::map<std::string_view, int> proven;
+  const int problems = 24 * test::thorough();
+  for (int i = 0; i < problems; ++i) {
+    Gemm drawn = random.next(rows);
+    // A vector times a matrix has families of its own.
+    if (i % 4 == 3) (i % 8 == 3 ? drawn.m : drawn.n) = 1;
+    const Gemm gemm = expressed(drawn, draw);
+    if (!validate(gemm)) continue;
+    const auto space = test::space_of(gemm, device);
+    ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;
+    for (const Config& config : one_of_each(*space, seed + static_cast<std::uint64_t>(i))) {
+      const std::string what = fmt::format("KILN_SEED={}: {} | {}", seed, text(gemm), text(config));
+      const auto kernel = test::emulated_kernel(gemm, device, config);
+      ASSERT_TRUE(kernel) << what << ": " << kernel.error().message;
+      const Verdict verdict = test::verify_emulated(gemm, *kernel, 0);
+      EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
+      ++proven[family_name(config)];
+    }
+  }
+  for (const char* family : {"cuda_simt", "cuda_mma", "cuda_gemv"})
+    EXPECT_GT(proven[family], 0) << family;
+  EXPECT_EQ(proven["cuda_wgmma"] > 0, device.gpu.arch_specific);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OnGpus, testing::Values("sm_80", "sm_90a"));
+
+}  // namespace kiln::expressions_test

@@ -1,0 +1,174 @@
+// The language of expressions: what is read, what it means, how it is written, and what is refused.
+#include "kiln/expression.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "cli/commands/random_expression.h"
+#include "generator/expression/evaluate.h"
+#include "generator/expression/program.h"
+#include "generator/problem/problem.h"
+
+namespace kiln::expression_test {
+
+std::string canonical(std::string_view text) {
+  const auto parsed = Expression::parse(text);
+  return parsed ? std::string(parsed->text()) : parsed.error().message;
+}
+
+/// With operands x0, x1, … and the indices m = 3, n = 5.
+double value_of(std::string_view text, double acc, std::vector<double> operands = {}) {
+  operands.resize(kExtraOperands);
+  return evaluate(*Expression::parse(text).value().program(), {acc, operands, 3, 5});
+}
+
+TEST(Expressions, HaveOneTextWhateverTheirNames) {
+  EXPECT_EQ(canonical("d=gelu(acc+b[n])+r[m,n]"), "d=gelu(acc+x0[n])+x1[m,n]");
+  EXPECT_EQ(canonical("d=gelu(acc+bias[n])+old[m,n]"), "d=gelu(acc+x0[n])+x1[m,n]");
+  EXPECT_EQ(canonical("y=relu(acc);d=y*y"), "t0=relu(acc);d=t0*t0");
+  EXPECT_EQ(canonical("d=relu(acc)*relu(acc)"), "t0=relu(acc);d=t0*t0");
+  EXPECT_EQ(canonical("unused=acc*b[m];y=acc;d=y"), "d=acc");
+  EXPECT_EQ(canonical("d=((acc)-(2-c[]))"), "d=acc-(2-x0[])");
+  EXPECT_EQ(canonical("d=acc-2-c[]"), "d=acc-2-x0[]");
+  EXPECT_EQ(canonical("d=-(acc*2)/(acc+1)"), "d=-(acc*2)/(acc+1)");
+  EXPECT_EQ(canonical("d=-acc*2"), "d=-acc*2");
+  EXPECT_EQ(canonical("d=acc--2"), "d=acc--2");
+  EXPECT_EQ(canonical("d=where(acc<=b[batch,m],acc,0.5)"), "d=where(acc<=x0[batch,m],acc,0.5)");
+  EXPECT_EQ(canonical("d=acc*r[n,m]:bf16:ld=70"), "d=acc*x0[n,m]:bf16:ld=70");
+  EXPECT_EQ(canonical("d=acc*1e30+m-n"), "d=acc*1e+30+m-n");
+}
+
+TEST(Expressions, AreEqualWhereTheirTextsAre) {
+  const Expression x = Expression::parse("d=acc*s[m]").value();
+  const Expression same = Expression::parse("d=acc*rows[m]").value();
+  const Expression other = Expression::parse("d=acc*s[n]").value();
+  EXPECT_EQ(x, same);
+  EXPECT_EQ(x.id(), same.id());
+  EXPECT_NE(x, other);
+  EXPECT_EQ(x.operands()[0].name, "s");
+  EXPECT_EQ(same.operands()[0].name, "rows");
+  EXPECT_EQ(Expression::of_id(x.id())->operands()[0].name, "x0");
+  EXPECT_FALSE(Expression::of_id(-1));
+  EXPECT_FALSE(Expression::of_id(1 << 30));
+  EXPECT_TRUE(Expression::of_id(0)->empty());
+}
+
+TEST(Expressions, AreComputedInTheirOrder) {
+  EXPECT_EQ(value_of("d=acc-2-3", 10), 5);
+  EXPECT_EQ(value_of("d=acc/2/5", 20), 2);
+  EXPECT_EQ(value_of("d=2+acc*3", 4), 14);
+  EXPECT_EQ(value_of("d=-acc*-3", 4), 12);
+  EXPECT_EQ(value_of("d=m*10+n", 0), 35);
+  EXPECT_EQ(value_of("y=acc+1;z=y*y;d=z-y", 2), 6);
+  EXPECT_EQ(value_of("d=acc*a[m]-b[n]", 2, {5, 3}), 7);
+  EXPECT_EQ(value_of("d=where(acc>1,7,8)", 2), 7);
+  EXPECT_EQ(value_of("d=where(acc!=2,7,8)", 2), 8);
+  EXPECT_EQ(value_of("d=clamp(acc,-1,1)", -3), -1);
+  EXPECT_EQ(value_of("d=round(acc)", 2.5), 2);
+  EXPECT_NEAR(value_of("d=gelu_erf(acc)", 1), 0.8413447460685429, 1e-15);
+  EXPECT_NEAR(value_of("d=gelu(acc)", 1), 0.8411919906082768, 1e-15);
+  EXPECT_NEAR(value_of("d=silu(acc)", 1), 0.7310585786300049, 1e-15);
+  EXPECT_TRUE(std::isnan(value_of("d=max(acc,0)", std::nan(""))));
+  EXPECT_TRUE(std::isnan(value_of("d=min(0,acc)", std::nan(""))));
+}
+
+TEST(Expressions, TheirTextsAreReadAgain) {
+  cli::Draw draw(7);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string drawn = cli::random_expression(draw);
+    const auto once = Expression::parse(drawn);
+    ASSERT_TRUE(once) << once.error().message;
+    const auto again = Expression::parse(once->text());
+    ASSERT_TRUE(again) << drawn << ": " << again.error().message;
+    EXPECT_EQ(again->text(), once->text()) << drawn;
+    EXPECT_EQ(*again, *once) << drawn;
+  }
+}
+
+TEST(Expressions, OfTheTransposeExchangeTheIndices) {
+  const Expression x = Expression::parse("d=acc*s[m]+r[m,n]:ld=9+b[batch,n]+m*2").value();
+  EXPECT_EQ(expression::transposed(x).text(), "d=acc*x0[n]+x1[n,m]:ld=9+x2[batch,m]+n*2");
+  EXPECT_EQ(expression::transposed(expression::transposed(x)), x);
+}
+
+TEST(Expressions, AProblemHasThemAsItsEpilogue) {
+  const auto gemm = parse_gemm("fp16 N T 512 4096 4096 epilogue=d=gelu(acc+b[n])+r[m,n]");
+  ASSERT_TRUE(gemm) << gemm.error().message;
+  EXPECT_EQ(text(*gemm), "fp16 N T 512 4096 4096 epilogue=d=gelu(acc+x0[n])+x1[m,n]");
+  EXPECT_EQ(parse_gemm(text(*gemm)).value(), *gemm);
+  const Gemm column =
+      Gemm::column_major(5, 7, 9).with_expression(Expression::parse("d=acc*s[m]+b[n]").value());
+  EXPECT_EQ(Problem::of(column).value().gemm.epilogue.expression.text(), "d=acc*x0[n]+x1[m]");
+}
+
+TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
+  const auto expect = [](std::string_view text, std::string_view wanted) {
+    EXPECT_EQ(canonical(text), fmt::format("epilogue = {}: {}", text, wanted));
+  };
+  expect("d=", "column 3: a name is missing");
+  expect("d=acc+", "column 7: a name is missing");
+  expect("y=acc", "column 6: no statement says what d is");
+  expect("d=acc;d=acc", "column 7: d has a value already");
+  expect("d=foo(acc)", "column 3: no function is called foo");
+  expect("d=add(acc,1)", "column 3: no function is called add");
+  expect("d=max(acc)", "column 10: max has 2 arguments: ',' is missing");
+  expect("d=exp(acc,2)", "column 10: exp has 1 argument: ')' is missing");
+  expect("d=where(acc,1,2)",
+         "column 12: where() has a comparison first: <, <=, >, >=, == or != is missing");
+  expect("d=acc<2", "column 6: '<' is not expected here");
+  expect("d=b", "column 3: b has no value");
+  expect("d=acc+b[n]*b", "column 12: b is an operand: its indices are missing, b[…]");
+  expect("d=acc+b[k]", "column 9: k: an index is batch, m or n");
+  expect("d=acc+b[n,n]", "column 11: n indexes b twice");
+  expect("d=acc+b[n,batch]", "column 11: batch is the first index");
+  expect("d=acc+b[n]*b[m]", "column 12: b has other indices than before");
+  expect("d=acc+b[n]:s8", "column 12: s8: a type of operands is fp32, fp64, fp16 or bf16");
+  expect("d=acc+b[n]:bf16*b[n]:fp16", "column 17: b has another type or ld than before");
+  expect("d=acc+b[n]:ld=5", "column 12: ld is of an operand with the indices m and n");
+  expect("d=acc+b[m,n]:ld=0", "column 17: ld must be a number, 1 or more");
+  expect("d=acc*1x", "column 8: a number ends with a letter");
+  expect("d=acc*1e999", "column 7: not a number that fp64 has");
+  expect("d=(acc", "column 7: ')' is missing");
+  expect("d=acc)", "column 6: ')' is not expected here");
+  expect("acc=2", "column 1: acc has a meaning of its own");
+  expect("relu=2", "column 1: relu has a meaning of its own");
+  expect("q[m]=acc", "column 1: q[…]: d alone can be stored");
+  expect("d=a[]+b[]+c[]+e[]+f[]+g[]+h[]+i[]+j[]", "column 35: more than 8 operands");
+}
+
+TEST(Expressions, ThatAreTooLongAreRefused) {
+  std::string nested(200, '(');
+  EXPECT_NE(canonical("d=" + nested).find("nested deeper than 64"), std::string::npos);
+  std::string minus(200, '-');
+  EXPECT_NE(canonical("d=" + minus + "acc").find("nested deeper than 64"), std::string::npos);
+  std::string sum = "d=acc";
+  for (int i = 0; i < 60; ++i) sum += fmt::format("+{}", i);
+  EXPECT_NE(canonical(sum).find("more than 96 values"), std::string::npos);
+  EXPECT_NE(canonical(std::string(2000, 'a')).find("at most 1024"), std::string::npos);
+}
+
+TEST(Expressions, AProblemRefusesWhatCannotBeBesideThem) {
+  const auto refusal = [](std::string_view keys) {
+    const auto gemm = parse_gemm(fmt::format("fp16 N T 8 16 32 epilogue=d=acc*2 {}", keys));
+    return gemm ? std::string("taken") : gemm.error().message;
+  };
+  const auto wanted = [](std::string_view what) {
+    return fmt::format("epilogue = d=acc*2: there is no {} beside it", what);
+  };
+  EXPECT_EQ(refusal("gate=silu"), wanted("gate"));
+  EXPECT_EQ(refusal("amax=1"), wanted("amax"));
+  EXPECT_EQ(refusal("packed_b=1"), wanted("packed_b"));
+  EXPECT_EQ(refusal("out=fp8_e4m3 scale_d=tensor"), wanted("scale_d"));
+  EXPECT_EQ(refusal("groups=2 grouped=rows"), wanted("group"));
+  EXPECT_EQ(refusal(""), "taken");
+  const auto short_lines = parse_gemm("fp16 N T 8 16 32 epilogue=d=acc*r[m,n]:ld=15");
+  ASSERT_FALSE(short_lines);
+  EXPECT_EQ(short_lines.error().message,
+            "epilogue = d=acc*x0[m,n]:ld=15: ld of x0 = 15: must be at least 16");
+}
+
+}  // namespace kiln::expression_test

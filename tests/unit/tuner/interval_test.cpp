@@ -1,0 +1,117 @@
+// Expressions of intervals: whatever a right kernel computes lies within, and what it cannot
+// compute does not.
+#include "tuner/verify/interval.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cli/commands/random_expression.h"
+#include "generator/expression/evaluate.h"
+
+namespace kiln::interval_test {
+
+using expression::Program;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Interval of(std::string_view text, const Interval& acc, std::vector<double> operands = {}) {
+  operands.resize(kExtraOperands);
+  return evaluate(*Expression::parse(text).value().program(), precision_of(fp32, 0),
+                  {acc, operands, 3, 5});
+}
+
+/// Every value rounded to fp32, as a kernel has it.
+double in_fp32(const Program& program, double acc, const std::vector<double>& operands) {
+  std::vector<double> x(program.values.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const expression::Value& v = program.values[i];
+    double value = 0;
+    if (v.op == expression::Op::acc) value = acc;
+    if (v.op == expression::Op::operand) value = operands[v.which];
+    if (v.op == expression::Op::number) value = v.number;
+    if (v.op == expression::Op::index) value = static_cast<Index>(v.which) == Index::m ? 3 : 5;
+    if (v.op == expression::Op::call)
+      value = expression::kFunctions[v.which].of(x[v.of[0]], x[v.of[1]], x[v.of[2]]);
+    x[i] = static_cast<float>(value);
+  }
+  return x[program.d];
+}
+
+bool holds(const Interval& all, double x) {
+  return std::isnan(x) ? all.nan : all.low <= x && x <= all.high;
+}
+
+TEST(Intervals, HoldWhatIsComputedInFp32) {
+  cli::Draw draw(11);
+  int narrow = 0, all = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const Expression drawn = Expression::parse(cli::random_expression(draw)).value();
+    std::vector<double> operands;
+    for (std::size_t o = 0; o < kExtraOperands; ++o)
+      operands.push_back(static_cast<float>(double(draw.between(-1000, 1000)) / 700));
+    const double acc = static_cast<float>(double(draw.between(-4000, 4000)) / 300);
+    const Interval within_all =
+        evaluate(*drawn.program(), precision_of(fp32, 0), {exactly(acc), operands, 3, 5});
+    const double got = in_fp32(*drawn.program(), acc, operands);
+    EXPECT_TRUE(holds(within_all, got)) << drawn.text() << ": " << got << " is not in "
+                                        << within_all.low << " … " << within_all.high;
+    ++all;
+    narrow += within_all.high - within_all.low <= 1e-3 * (1 + std::fabs(got));
+  }
+  EXPECT_GT(narrow, all * 9 / 10);  // else they would say nothing
+}
+
+TEST(Intervals, AreNoWiderThanRoundings) {
+  const auto width = [](const Interval& x) { return x.high - x.low; };
+  EXPECT_EQ(width(of("d=relu(acc)", exactly(3))), 0);
+  EXPECT_LE(width(of("d=acc*3", exactly(3))), 9 * 0x1p-22);
+  EXPECT_LE(width(of("d=gelu(acc)", exactly(3))), 3 * 0x1p-18);
+  EXPECT_LE(width(of("d=exp(acc)", exactly(1))), 3 * 0x1p-19);
+  // A function that falls and rises is least within.
+  const Interval valley = of("d=silu(acc)", {-2, -1, false});
+  EXPECT_LT(valley.low, -0.27846);
+  EXPECT_GT(valley.low, -0.27847);
+}
+
+TEST(Intervals, KnowWhereNaNMayBe) {
+  EXPECT_TRUE(of("d=log(acc)", {-1, 1, false}).nan);
+  EXPECT_FALSE(of("d=log(acc)", {0.5, 1, false}).nan);
+  const Interval never = of("d=sqrt(acc)", {-2, -1, false});
+  EXPECT_TRUE(never.nan && never.low > never.high);
+  EXPECT_TRUE(of("d=acc/c[]", {1, 2, false}, {0}).nan);
+  EXPECT_TRUE(of("d=acc-acc*c[]", exactly(kInfinity), {1}).nan);
+  EXPECT_FALSE(of("d=relu(acc)", exactly(kInfinity)).nan);
+  const Interval end = of("d=tanh(acc)", exactly(kInfinity));
+  EXPECT_TRUE(!end.nan && end.low <= 1 && end.high >= 1 && end.low > 0.99);
+  const Interval passed = of("d=max(acc,0)", exactly(std::nan("")));
+  EXPECT_TRUE(passed.nan && passed.low > passed.high);
+  // A NaN that is compared is on no side.
+  const Interval chosen = of("d=where(acc>0,1,2)", exactly(std::nan("")));
+  EXPECT_EQ(chosen.low, 2);
+  EXPECT_EQ(chosen.high, 2);
+  EXPECT_FALSE(chosen.nan);
+}
+
+TEST(Intervals, KnowWhereFp32Ends) {
+  EXPECT_EQ(of("d=exp(acc)", exactly(100)).high, kInfinity);
+  EXPECT_EQ(of("d=acc*acc", exactly(1e30)).high, kInfinity);
+  EXPECT_LT(of("d=acc*acc", exactly(1e18)).high, kInfinity);
+  EXPECT_LE(of("d=sigmoid(acc)", exactly(-95)).low, 0);  // 1 / (1 + infinity)
+}
+
+TEST(Intervals, AComparisonMayGoEitherWay) {
+  const Interval either = of("d=where(acc>=1,10,20)", {0.9, 1.1, false});
+  EXPECT_EQ(either.low, 10);
+  EXPECT_EQ(either.high, 20);
+  const Interval one = of("d=where(acc>=1,10,20)", {1, 1.1, false});
+  EXPECT_EQ(one.high, 10);
+  const Interval equal = of("d=where(acc==1,10,20)", {0.5, 1.5, false});
+  EXPECT_EQ(equal.low, 10);
+  EXPECT_EQ(equal.high, 20);
+}
+
+}  // namespace kiln::interval_test
