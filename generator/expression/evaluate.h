@@ -35,7 +35,7 @@ inline double evaluate(const Program& program, const Element& element) {
         x[i] = static_cast<Index>(value.which) == Index::m ? element.m : element.n;
         break;
       case Op::call:
-        x[i] = kFunctions[value.which].of(x[value.of[0]], x[value.of[1]], x[value.of[2]]);
+        x[i] = function_value(value.which, x[value.of[0]], x[value.of[1]], x[value.of[2]]);
         break;
     }
   }

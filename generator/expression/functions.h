@@ -1,12 +1,19 @@
-// The functions and operators of expressions, a row each: what texts, references and costs know of
-// them. Kernels have each under its name in templates/{cpu,cuda,hip}/common/functions.h.
+// The functions and operators of expressions, a row each: what texts and references know of them.
+// Their values are in templates/cuda/check/functions.h, kernels have each under its name in
+// templates/{cpu,cuda}/common/functions.h.
 #pragma once
+
+#include <math.h>
 
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
 namespace kiln::expression {
+
+#define KILN_DEVICE inline
+#include "templates/cuda/check/functions.h"
+#undef KILN_DEVICE
 
 /// What is known of a function beside its value, so that an interval can be pushed through it.
 enum class Course : std::uint8_t {
@@ -22,10 +29,10 @@ enum class Course : std::uint8_t {
 };
 
 struct Function {
+  int function;  // its ExpressionFunction
   std::string_view name;
   int arity;
   Course course;
-  double (*of)(double x, double y, double z);  // comparisons: not 0 for true
   /// How far an implementation may be off, in unit roundoffs of its result and of its argument; 0:
   /// it is exact.
   double roundoffs = 1, of_argument = 0;
@@ -43,7 +50,7 @@ inline constexpr int kBindsComparison = 1, kBindsSum = 2, kBindsProduct = 3, kBi
 /// The sign in front of a value, and what chooses by a comparison.
 inline constexpr std::string_view kNegate = "negate", kWhere = "where";
 
-/// In the order in which a family's functions are written; a name occurs once.
+/// In the order of ExpressionFunction; a name occurs once.
 extern const Function kFunctions[];
 extern const int kFunctionCount;
 

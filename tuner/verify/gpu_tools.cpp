@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 #include <vector>
 
 #include "generator/families/cuda/common/check.h"
@@ -14,6 +15,8 @@
 #include "runtime/compiler.h"
 #include "runtime/memory.h"
 #include "tuner/verify/data.h"
+#include "tuner/verify/interval.h"
+#include "tuner/verify/view.h"
 
 namespace kiln {
 namespace {
@@ -95,6 +98,36 @@ DeviceAllowance device_allowance(const Gemm& g, const Scaling& scaling) {
           g.epilogue.residual,
           g.epilogue.gate ? static_cast<int>(g.epilogue.gate->function) : 0,
           interleaved(g)};
+}
+
+/// `CheckedExpression` of templates/cuda/check/judge.cu.
+struct DeviceExpression {
+  struct Extra {
+    const void* data;
+    std::int64_t row, column, batch, type;
+  };
+  intervals::Precision precision;
+  Extra extra[kExtraOperands];
+  std::int64_t operands, count;
+  intervals::ExpressionStep steps[intervals::kMostSteps];
+};
+
+DeviceExpression device_expression(const Gemm& g, const KilnGpuArgs& args) {
+  const std::vector<intervals::ExpressionStep> steps =
+      intervals::steps_of(*g.epilogue.expression.program());
+  DeviceExpression all{
+      .precision = intervals::precision_of(g.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, 0),
+      .operands = std::ssize(g.epilogue.expression.operands()),
+      .count = std::ssize(steps)};
+  std::ranges::copy(steps, all.steps);
+  for (const Operand which : kOperands) {
+    if (!is_extra(which) || !present(g, which)) continue;
+    const MatrixView view = view_of(g, which, nullptr, 0);
+    all.extra[index_of_extra(which)] = {pointer(args, which), view.row_stride, view.column_stride,
+                                        batch_stride(g, which),
+                                        static_cast<std::int64_t>(view.dtype)};
+  }
+  return all;
 }
 
 unsigned blocks_for(std::int64_t count, std::int64_t unit) {
@@ -207,7 +240,20 @@ Status GpuTools::products(const Problem& problem, const KilnGpuArgs& args, doubl
 Result<GpuTools::Count> GpuTools::judge(const Problem& problem, const KilnGpuArgs& args,
                                         const Scaling& scaling, const double* sums,
                                         const float* magnitudes, const void* c) const {
-  return compared("check_judge", problem, args, scaling, sums, magnitudes, c);
+  const Gemm& g = problem.gemm;
+  if (g.epilogue.expression.empty())
+    return compared("check_judge", problem, args, scaling, sums, magnitudes, c);
+  const auto memory = gpu::DeviceBuffer::make(device_, sizeof(DeviceExpression));
+  if (!memory) return tl::unexpected(memory.error());
+  const DeviceExpression expression = device_expression(g, args);
+  Status ok = upload(memory->data(), std::as_bytes(std::span(&expression, 1)));
+  if (ok) ok = poison(counters_.data(), 8, 0);
+  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
+  if (ok)
+    ok = call("check_judge_expression", {kBlocks}, args, types_of(problem),
+              device_allowance(g, scaling), sums, magnitudes, c, counters_.data(), memory->data());
+  if (!ok) return tl::unexpected(ok.error());
+  return counted();
 }
 
 Result<GpuTools::Count> GpuTools::judge_scales(const Problem& problem, const KilnGpuArgs& args,

@@ -1,41 +1,29 @@
-// What a right kernel may compute of an expression: each value as an interval, which a function
-// widens by what its implementations may be off. Knows functions by their rows; knows no kernel.
+// What a right kernel may compute of an expression, on the host: templates/cuda/check/intervals.h,
+// which GPUs run too, with an expression's values as its steps.
 #pragma once
 
-#include <span>
+#include <math.h>
 
+#include <vector>
+
+#include "generator/expression/functions.h"
 #include "generator/expression/program.h"
 
-namespace kiln {
+namespace kiln::intervals {
 
-/// All numbers from `low` to `high`, none where low > high; and NaN, where `nan`.
-struct Interval {
-  double low = 0, high = 0;
-  bool nan = false;
-};
+#define KILN_DEVICE inline
+using expression::function_value;
+using expression::larger;
+using expression::smaller;
+#include "templates/cuda/check/intervals.h"
+#undef KILN_DEVICE
 
-/// The type of a kernel's values.
-struct Precision {
-  double roundoff = 0x1p-24;
-  double largest = 0x1.fffffep127;  // beyond it values become infinite
-  double normal = 0x1p-126;         // the least number that is not denormal
-  double least = 0x1p-149;          // absolute error of a denormal result
-  double flushed = 0;               // what results near 0 may lose besides
-};
+static_assert(kMostSteps == expression::kMostValues);
+
 /// Of fp32 or fp64.
 Precision precision_of(DType type, double flushed);
 
-/// x itself, as a kernel reads it.
-Interval exactly(double x);
-/// From value - error to value + error; a value that is infinite or NaN is itself.
-Interval within(double value, double error);
+/// The values of the program, D's last.
+std::vector<ExpressionStep> steps_of(const expression::Program& program);
 
-struct ElementIntervals {
-  Interval acc;
-  std::span<const double> operands;  // exact: in the order of the program's
-  double m = 0, n = 0;
-};
-Interval evaluate(const expression::Program& program, const Precision& precision,
-                  const ElementIntervals& element);
-
-}  // namespace kiln
+}  // namespace kiln::intervals

@@ -15,13 +15,23 @@
 namespace kiln::interval_test {
 
 using expression::Program;
+using namespace intervals;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+const Precision kFp32 = precision_of(fp32, 0);
+
+Interval number(double x) { return exactly(x, kFp32); }
+
+Interval of(const Program& program, const Interval& acc, const std::vector<double>& operands) {
+  const std::vector<ExpressionStep> steps = steps_of(program);
+  return expression_interval(steps.data(), static_cast<int>(steps.size()), kFp32, acc,
+                             operands.data(), 3, 5);
+}
+
 Interval of(std::string_view text, const Interval& acc, std::vector<double> operands = {}) {
   operands.resize(kExtraOperands);
-  return evaluate(*Expression::parse(text).value().program(), precision_of(fp32, 0),
-                  {acc, operands, 3, 5});
+  return of(*Expression::parse(text).value().program(), acc, operands);
 }
 
 /// Every value rounded to fp32, as a kernel has it.
@@ -35,7 +45,7 @@ double in_fp32(const Program& program, double acc, const std::vector<double>& op
     if (v.op == expression::Op::number) value = v.number;
     if (v.op == expression::Op::index) value = static_cast<Index>(v.which) == Index::m ? 3 : 5;
     if (v.op == expression::Op::call)
-      value = expression::kFunctions[v.which].of(x[v.of[0]], x[v.of[1]], x[v.of[2]]);
+      value = expression::function_value(v.which, x[v.of[0]], x[v.of[1]], x[v.of[2]]);
     x[i] = static_cast<float>(value);
   }
   return x[program.d];
@@ -54,8 +64,7 @@ TEST(Intervals, HoldWhatIsComputedInFp32) {
     for (std::size_t o = 0; o < kExtraOperands; ++o)
       operands.push_back(static_cast<float>(double(draw.between(-1000, 1000)) / 700));
     const double acc = static_cast<float>(double(draw.between(-4000, 4000)) / 300);
-    const Interval within_all =
-        evaluate(*drawn.program(), precision_of(fp32, 0), {exactly(acc), operands, 3, 5});
+    const Interval within_all = of(*drawn.program(), number(acc), operands);
     const double got = in_fp32(*drawn.program(), acc, operands);
     EXPECT_TRUE(holds(within_all, got)) << drawn.text() << ": " << got << " is not in "
                                         << within_all.low << " … " << within_all.high;
@@ -67,10 +76,10 @@ TEST(Intervals, HoldWhatIsComputedInFp32) {
 
 TEST(Intervals, AreNoWiderThanRoundings) {
   const auto width = [](const Interval& x) { return x.high - x.low; };
-  EXPECT_EQ(width(of("d=relu(acc)", exactly(3))), 0);
-  EXPECT_LE(width(of("d=acc*3", exactly(3))), 9 * 0x1p-22);
-  EXPECT_LE(width(of("d=gelu(acc)", exactly(3))), 3 * 0x1p-18);
-  EXPECT_LE(width(of("d=exp(acc)", exactly(1))), 3 * 0x1p-19);
+  EXPECT_EQ(width(of("d=relu(acc)", number(3))), 0);
+  EXPECT_LE(width(of("d=acc*3", number(3))), 9 * 0x1p-22);
+  EXPECT_LE(width(of("d=gelu(acc)", number(3))), 3 * 0x1p-18);
+  EXPECT_LE(width(of("d=exp(acc)", number(1))), 3 * 0x1p-19);
   // A function that falls and rises is least within.
   const Interval valley = of("d=silu(acc)", {-2, -1, false});
   EXPECT_LT(valley.low, -0.27846);
@@ -83,24 +92,24 @@ TEST(Intervals, KnowWhereNaNMayBe) {
   const Interval never = of("d=sqrt(acc)", {-2, -1, false});
   EXPECT_TRUE(never.nan && never.low > never.high);
   EXPECT_TRUE(of("d=acc/c[]", {1, 2, false}, {0}).nan);
-  EXPECT_TRUE(of("d=acc-acc*c[]", exactly(kInfinity), {1}).nan);
-  EXPECT_FALSE(of("d=relu(acc)", exactly(kInfinity)).nan);
-  const Interval end = of("d=tanh(acc)", exactly(kInfinity));
+  EXPECT_TRUE(of("d=acc-acc*c[]", number(kInfinity), {1}).nan);
+  EXPECT_FALSE(of("d=relu(acc)", number(kInfinity)).nan);
+  const Interval end = of("d=tanh(acc)", number(kInfinity));
   EXPECT_TRUE(!end.nan && end.low <= 1 && end.high >= 1 && end.low > 0.99);
-  const Interval passed = of("d=max(acc,0)", exactly(std::nan("")));
+  const Interval passed = of("d=max(acc,0)", number(std::nan("")));
   EXPECT_TRUE(passed.nan && passed.low > passed.high);
   // A NaN that is compared is on no side.
-  const Interval chosen = of("d=where(acc>0,1,2)", exactly(std::nan("")));
+  const Interval chosen = of("d=where(acc>0,1,2)", number(std::nan("")));
   EXPECT_EQ(chosen.low, 2);
   EXPECT_EQ(chosen.high, 2);
   EXPECT_FALSE(chosen.nan);
 }
 
 TEST(Intervals, KnowWhereFp32Ends) {
-  EXPECT_EQ(of("d=exp(acc)", exactly(100)).high, kInfinity);
-  EXPECT_EQ(of("d=acc*acc", exactly(1e30)).high, kInfinity);
-  EXPECT_LT(of("d=acc*acc", exactly(1e18)).high, kInfinity);
-  EXPECT_LE(of("d=sigmoid(acc)", exactly(-95)).low, 0);  // 1 / (1 + infinity)
+  EXPECT_EQ(of("d=exp(acc)", number(100)).high, kInfinity);
+  EXPECT_EQ(of("d=acc*acc", number(1e30)).high, kInfinity);
+  EXPECT_LT(of("d=acc*acc", number(1e18)).high, kInfinity);
+  EXPECT_LE(of("d=sigmoid(acc)", number(-95)).low, 0);  // 1 / (1 + infinity)
 }
 
 TEST(Intervals, AComparisonMayGoEitherWay) {

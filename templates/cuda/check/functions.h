@@ -1,0 +1,103 @@
+// The functions of expressions as references compute them, on a GPU and, where the host includes
+// this file (generator/expression/functions.h), on the CPU: plain C++ without headers. Expects
+// KILN_DEVICE and the functions of math.h.
+#pragma once
+
+/// In the order of kFunctions in generator/expression/functions.cpp.
+enum ExpressionFunction {
+  function_add,
+  function_subtract,
+  function_multiply,
+  function_divide,
+  function_less,
+  function_at_most,
+  function_more,
+  function_at_least,
+  function_equal,
+  function_differ,
+  function_negate,
+  function_where,
+  function_min,
+  function_max,
+  function_clamp,
+  function_relu,
+  function_round,
+  function_abs,
+  function_exp,
+  function_log,
+  function_sqrt,
+  function_rsqrt,
+  function_tanh,
+  function_erf,
+  function_sigmoid,
+  function_silu,
+  function_gelu,
+  function_gelu_erf
+};
+
+// A NaN stays a NaN in both.
+KILN_DEVICE double smaller(double x, double y) { return x < y || x != x ? x : y; }
+KILN_DEVICE double larger(double x, double y) { return x > y || x != x ? x : y; }
+
+/// A comparison's value is 1 where it holds. Functions of fewer arguments do not look at others.
+KILN_DEVICE double function_value(int function, double x, double y, double z) {
+  switch (function) {
+    case function_add:
+      return x + y;
+    case function_subtract:
+      return x - y;
+    case function_multiply:
+      return x * y;
+    case function_divide:
+      return x / y;
+    case function_less:
+      return x < y;
+    case function_at_most:
+      return x <= y;
+    case function_more:
+      return x > y;
+    case function_at_least:
+      return x >= y;
+    case function_equal:
+      return x == y;
+    case function_differ:
+      return x != y;
+    case function_negate:
+      return -x;
+    case function_where:
+      return x != 0 ? y : z;
+    case function_min:
+      return smaller(x, y);
+    case function_max:
+      return larger(x, y);
+    case function_clamp:
+      return smaller(larger(x, y), z);
+    case function_relu:
+      return x < 0 ? 0 : x;
+    case function_round:
+      return rint(x);
+    case function_abs:
+      return fabs(x);
+    case function_exp:
+      return exp(x);
+    case function_log:
+      return ::log(x);  // kiln has a namespace of that name
+    case function_sqrt:
+      return sqrt(x);
+    case function_rsqrt:
+      return 1 / sqrt(x);
+    case function_tanh:
+      return tanh(x);
+    case function_erf:
+      return erf(x);
+    case function_sigmoid:
+      return 1 / (1 + exp(-x));
+    case function_silu:
+      return x / (1 + exp(-x));
+    case function_gelu:  // x/2 (1 + tanh u) as x / (1 + e^(-2u)), which does not cancel
+      return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    case function_gelu_erf:
+      return 0.5 * x * erfc(-0.70710678118654752 * x);
+  }
+  return x;
+}
