@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -80,6 +81,14 @@ std::string_view Expression::text() const { return empty() ? std::string_view{} 
 std::span<const ExtraOperand> Expression::operands() const {
   if (empty()) return {};
   return program_->operands;
+}
+
+Expression Expression::with_operands(std::span<const ExtraOperand> operands) const {
+  if (empty()) return *this;
+  expression::Program program = *program_;
+  assert(operands.size() == program.operands.size());
+  program.operands.assign(operands.begin(), operands.end());
+  return Expression(expression::interned(std::move(program)));
 }
 
 std::uint32_t Expression::id() const { return empty() ? 0 : program_->id; }

@@ -70,6 +70,10 @@ class KILN_API Expression {
   /// In the order of Operands::extra, with the names that were parsed.
   std::span<const ExtraOperand> operands() const;
 
+  /// The same with operands of other types, layouts and names: as many, each with the same indices
+  /// in whatever order.
+  Expression with_operands(std::span<const ExtraOperand> operands) const;
+
   friend bool operator==(const Expression& x, const Expression& y) { return x.id() == y.id(); }
   friend std::strong_ordering operator<=>(const Expression& x, const Expression& y) {
     return x == y ? std::strong_ordering::equal : x.text() <=> y.text();

@@ -34,6 +34,8 @@ def matmul(
     threads: int = 0,
     engine: Optional[Engine] = None,
     stream: Optional[int] = None,
+    epilogue: Optional[str] = None,
+    **operands: Any,
 ) -> Any: ...
 def matmul_list(
     a: Sequence[Any],

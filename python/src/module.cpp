@@ -47,6 +47,7 @@ constexpr Keyword kKeywords[] = {
     {"threads", &Arguments::threads},
     {"engine", &Arguments::engine},
     {"stream", &Arguments::stream},
+    {"epilogue", &Arguments::epilogue},
     {"a", &Arguments::a},
     {"b", &Arguments::b},
 };
@@ -54,14 +55,15 @@ constexpr Keyword kKeywords[] = {
 /// The keywords as Python's own objects: names in a call are nearly always the same ones.
 std::array<PyObject*, std::size(kKeywords)> g_names;
 
-const Keyword& keyword(PyObject* name) {
+/// Null: an argument of no such name.
+const Keyword* keyword(PyObject* name) {
   for (std::size_t i = 0; i < g_names.size(); ++i)
-    if (g_names[i] == name) return kKeywords[i];
+    if (g_names[i] == name) return &kKeywords[i];
   for (const Keyword& row : kKeywords)
-    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return row;
-  raise_type_error(
-      std::string("unexpected argument ").append(py::cast<std::string>(py::repr(name))));
+    if (PyUnicode_CompareWithASCIIString(name, row.name) == 0) return &row;
+  return nullptr;
 }
+
 
 Arguments arguments_of(PyObject* const* values, Py_ssize_t count, PyObject* names) {
   if (count > 2) raise_type_error("only a and b are positional arguments");
@@ -70,10 +72,20 @@ Arguments arguments_of(PyObject* const* values, Py_ssize_t count, PyObject* name
   if (count > 1) arguments.b = values[1];
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   for (Py_ssize_t i = 0; i < named; ++i) {
-    const Keyword& row = keyword(PyTuple_GET_ITEM(names, i));
-    PyObject*& field = arguments.*row.field;
-    if (field != nullptr) raise_type_error(std::string(row.name) + " is given twice");
-    if (values[count + i] != Py_None) field = values[count + i];
+    PyObject* const name = PyTuple_GET_ITEM(names, i);
+    const Keyword* const row = keyword(name);
+    // An operand of the epilogue may be called as one of the product.
+    if (row == nullptr || arguments.*row->field != nullptr)
+      arguments.named.push_back({name, values[count + i]});
+    else if (values[count + i] != Py_None)
+      arguments.*row->field = values[count + i];
+  }
+  if (!arguments.named.empty() && arguments.epilogue == nullptr) {
+    PyObject* const name = arguments.named.front().name;
+    if (const Keyword* const row = keyword(name))
+      raise_type_error(std::string(row->name) + " is given twice");
+    raise_type_error(
+        std::string("unexpected argument ").append(py::cast<std::string>(py::repr(name))));
   }
   if (arguments.a == nullptr || arguments.b == nullptr) raise_type_error("a and b are needed");
   return arguments;
@@ -117,7 +129,7 @@ PyObject* problem(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject
 }
 
 constexpr const char* kMatmul =
-    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, amax_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, add_rows=False, row_weights=None, out_dtype=None, threads=0, engine=None, stream=None)
+    R"(matmul(a, b, *, out=None, bias=None, activation=None, residual=None, alpha=1.0, beta=0.0, c=None, scale_a=None, scale_b=None, scale_d=None, amax_d=None, zero_a=None, column_sums_b=None, numerics="ieee", gate=None, groups=None, expected_rows=None, gather=None, scatter=None, add_rows=False, row_weights=None, out_dtype=None, threads=0, engine=None, stream=None, epilogue=None, **operands)
 --
 
 ``activation(alpha * a @ b + beta * c + bias) + residual``, in ``out`` or a new array; with a gate,
@@ -179,6 +191,11 @@ other strides raise ValueError.
 - ``threads``: 0 is the engine's number.
 - ``engine``: where none is given, one of the whole process.
 - ``stream``: a cudaStream_t or hipStream_t as an integer, for arrays of a GPU.
+- ``epilogue``: any function of the product's elements, in place of ``bias``, ``activation``,
+  ``residual`` and ``gate``: "d=gelu(acc+b[n])*s[m]+r[m,n]", where ``acc`` is an element of
+  ``alpha * a @ b + beta * c``. Its operands are further arguments, by their names: arrays whose
+  shape is what their indices say, of float32, float64, float16 or bfloat16; on the CPU what has no
+  index may be a number. docs/guide/expressions.md has the language.
 
 The same call gives the same bits. Other Python threads run meanwhile.
 
@@ -187,6 +204,9 @@ The same call gives the same bits. Other Python threads run meanwhile.
 >>> matmul(x, w.T, bias=np.array([-9, 0, 1, 2], np.float32), activation="relu")
 array([[0., 3., 4., 5.],
        [0., 3., 4., 5.]], dtype=float32)
+>>> matmul(x, w.T, epilogue="d=max(acc*s[m],low[])", s=np.array([1, 3], np.float32), low=4)
+array([[4., 4., 4., 4.],
+       [9., 9., 9., 9.]], dtype=float32)
 )";
 
 PyMethodDef g_functions[] = {

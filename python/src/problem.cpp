@@ -25,14 +25,16 @@ class Builder {
     read_numerics();
     read_out();
     if (arguments_.c) read_c();
-    if (arguments_.bias) read_bias();
-    if (arguments_.residual) read_residual();
+    const bool expressed = arguments_.epilogue != nullptr;  // which may have operands so called
+    if (arguments_.bias && !expressed) read_bias();
+    if (arguments_.residual && !expressed) read_residual();
     if (arguments_.scale_a) read_scales("scale_a", arguments_.scale_a, rows_of_a(), true);
     if (arguments_.scale_b)
       read_scales("scale_b", arguments_.scale_b, call_.gemm.columns_of_b(), false);
     if (arguments_.scale_d) read_scales_of_d();
     if (arguments_.amax_d) read_amax();
     if (arguments_.zero_a || arguments_.column_sums_b) read_zero_points_of_a();
+    if (arguments_.epilogue) read_expression();
     return std::move(call_);
   }
 
@@ -53,6 +55,7 @@ class Builder {
   }
   void read_out();
   void read_c();
+  void read_expression();
   void read_bias();
   void read_residual();
   void read_scales(const char* name, PyObject* object, std::int64_t lines, bool of_a);
@@ -95,6 +98,15 @@ class Builder {
         fmt::format("{}: the matrices of a batch must lie one behind the other where "
                     "all are multiplied by the same b",
                     described(array)));
+  }
+
+  /// A batch of matrices as the rows of one.
+  Array as_rows(Array array) const {
+    const Planes one = as_one(planes_of(array), array);
+    array.dims = 2;
+    array.sizes = {one.rows, one.columns};
+    array.strides = {one.row_stride, one.column_stride};
+    return array;
   }
 
   const Arguments& arguments_;
@@ -316,6 +328,33 @@ void Builder::read_c() {
   gemm.c.ld = layout->ld;
   gemm.c.batch_stride = layout->batch_stride;
   call_.operands.c = c.data;
+}
+
+void Builder::read_expression() {
+  std::size_t used = 0;
+  const auto argument = [&](const char* name) -> PyObject* {
+    if (arguments_.bias && std::string_view(name) == "bias") return ++used, arguments_.bias;
+    if (arguments_.residual && std::string_view(name) == "residual")
+      return ++used, arguments_.residual;
+    for (const NamedArgument& each : arguments_.named)
+      if (PyUnicode_CompareWithASCIIString(each.name, name) == 0) return ++used, each.value;
+    return nullptr;
+  };
+  call_.gemm.epilogue.expression = expression_of(
+      text(arguments_.epilogue, "epilogue"),
+      {call_.gemm, call_.place, argument,
+       [&](PyObject* object, const char* name) {
+         Array array = read(object, name);
+         if (stacked_ && array.dims == 3) array = as_rows(array);
+         return array;
+       }},
+      call_.operands, call_.numbers);
+  const std::size_t given = arguments_.named.size() + (arguments_.bias != nullptr ? 1 : 0) +
+                            (arguments_.residual != nullptr ? 1 : 0);
+  if (used < given)
+    raise_type_error(fmt::format("{} of the arguments are operands that the epilogue reads, {} are "
+                                 "given",
+                                 used, given));
 }
 
 void Builder::read_bias() {

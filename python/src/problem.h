@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "array.h"
+#include "expression.h"
 #include "kiln/engine.hpp"
 
 namespace kiln::python {
@@ -39,6 +40,8 @@ struct Arguments {
   PyObject* threads = nullptr;
   PyObject* stream = nullptr;
   PyObject* engine = nullptr;
+  PyObject* epilogue = nullptr;
+  std::vector<NamedArgument> named;  // the epilogue's operands
 };
 
 /// A B that was packed, as Python holds it.
@@ -65,6 +68,8 @@ struct Call {
   /// Copies of a CPU's lists, whose numbers become addresses: other threads may write an array
   /// while the call has left the interpreter's lock.
   std::vector<std::vector<std::int32_t>> lists;
+  /// An expression's, which its operands point to.
+  std::vector<double> numbers;
 };
 
 /// Whether a call gets memory for D where `out` is not given.

@@ -1,0 +1,88 @@
+#include "expression.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "errors.h"
+#include "values.h"
+
+namespace kiln::python {
+namespace {
+
+std::int64_t size_of_index(const Gemm& gemm, Index index) {
+  return index == Index::batch ? gemm.batch : index == Index::m ? gemm.m : gemm.n;
+}
+
+/// The order in memory, the leading dimension and the type of an array.
+void take_layout(ExtraOperand& operand, const Array& array, const Gemm& gemm) {
+  std::vector<std::int64_t> wanted;
+  for (const Index index : operand.index) wanted.push_back(size_of_index(gemm, index));
+  const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
+  // An array without an index has one element, whatever its dimensions.
+  const bool one = wanted.empty() && std::ranges::all_of(sizes, [](auto n) { return n == 1; });
+  if (!one && !std::ranges::equal(sizes, wanted))
+    raise_bad_input(fmt::format("{}: must have shape {}", described(array), tuple_text(wanted)));
+  if (operand.dtype && *operand.dtype != array.type)
+    raise_type_error(fmt::format("{}.dtype = {}: the epilogue says {}", operand.name,
+                                 python_name(array.type), python_name(*operand.dtype)));
+  operand.dtype = array.type;
+  if (wanted.empty()) return;
+  const auto refuse = [&] {
+    raise_bad_input(fmt::format("{}: lines must have adjacent elements, and batches lie one behind "
+                                "the other",
+                                described(array)));
+  };
+  const bool batched = operand.index.front() == Index::batch;
+  const std::size_t first = batched ? 1 : 0, dims = operand.index.size() - first;
+  if (dims == 0) {
+    if (array.strides[0] != 1 && wanted[0] > 1) refuse();
+    return;
+  }
+  std::int64_t length = wanted.back(), lines = 1, ld = length;
+  std::int64_t inner = array.strides[first + dims - 1];
+  if (dims == 2) {
+    std::int64_t outer = array.strides[first];
+    lines = wanted[first], ld = outer;
+    if (inner != 1 && length > 1) {  // a transposed array
+      std::swap(operand.index[first], operand.index[first + 1]);
+      std::swap(inner, outer);
+      std::swap(length, lines);
+      ld = outer;
+    }
+    if (lines == 1) ld = length;
+    if (ld < length) refuse();
+    operand.ld = ld == length ? 0 : ld;
+  }
+  if (inner != 1 && length > 1) refuse();
+  if (batched && gemm.batch > 1 && array.strides[0] != lines * ld) refuse();
+}
+
+}  // namespace
+
+Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
+                         std::vector<double>& numbers) {
+  const Expression parsed = value_or_raise(Expression::parse(text));
+  std::vector<ExtraOperand> all(parsed.operands().begin(), parsed.operands().end());
+  numbers.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const char* const name = parsed.operands()[i].name.c_str();
+    PyObject* const value = call.argument(name);
+    if (value == nullptr)
+      raise_type_error(fmt::format("{} is not given: the epilogue reads {}", name, name));
+    if (all[i].index.empty() && (PyFloat_Check(value) || PyLong_Check(value))) {
+      if (call.place.kind != Place::Kind::cpu)
+        raise_type_error(fmt::format("{} is a number: must be an array on {}", name,
+                                     call.place.device()));
+      operands.extra.at(i) = &numbers.emplace_back(number(value, name));
+      all[i].dtype = fp64;
+      continue;
+    }
+    const Array array = call.read(value, name);
+    take_layout(all[i], array, call.gemm);
+    operands.extra.at(i) = array.data;
+  }
+  return parsed.with_operands(all);
+}
+
+}  // namespace kiln::python

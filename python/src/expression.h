@@ -1,0 +1,36 @@
+// The operands of an expression among the arguments of a call: their types and layouts become the
+// expression's. Knows no engine.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "array.h"
+#include "kiln/engine.hpp"
+
+namespace kiln::python {
+
+/// An argument whose name is none of matmul()'s own.
+struct NamedArgument {
+  PyObject* name;
+  PyObject* value;
+};
+
+/// What is known of a call when its expression is read.
+struct ExpressionCall {
+  const Gemm& gemm;  ///< with sizes and types
+  Place place;
+  /// The argument of this name, or null.
+  std::function<PyObject*(const char*)> argument;
+  /// Reads an array of the call's device.
+  std::function<Array(PyObject*, const char*)> read;
+};
+
+/// `text` with the types and leading dimensions of its operands; their pointers go to `operands`,
+/// numbers of Python to `numbers`, which must not move until the call is over. Throws Python's
+/// TypeError (an operand is missing, or of another type) and kiln.BadInput (the expression, a shape,
+/// strides).
+Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
+                         std::vector<double>& numbers);
+
+}  // namespace kiln::python
