@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "generator/expression/functions.h"
 #include "generator/expression/writer.h"
@@ -24,20 +26,32 @@ std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
   return has(operand, Index::m) ? dialect.along_m : dialect.one;
 }
 
+/// A number of fp64, which without a point or an exponent would be an integer.
+std::string digits_of(double x) {
+  std::string digits = fmt::format("{}", x);
+  if (digits.find_first_of(".e") == digits.npos) digits += ".0";
+  return digits;
+}
+
 /// As the templates read it.
 struct CodeStyle {
   const Dialect& dialect;
 
   static std::string acc() { return "acc"; }
-  static std::string operand(std::size_t which) { return fmt::format("x{}", which); }
+  std::string operand(std::size_t which) const {
+    return fmt::format(fmt::runtime(dialect.operand), fmt::arg("x", fmt::format("x{}", which)));
+  }
   std::string index(Index which) const {
     return std::string(which == Index::m ? dialect.m : dialect.n);
   }
   static Bound number(double x) {
-    // A number of fp64, which without a point or an exponent would be an integer.
-    std::string digits = fmt::format("{}", x);
-    if (digits.find_first_of(".e") == digits.npos) digits += ".0";
-    return {fmt::format("Value(Real({}))", digits), kBindsAtom};
+    return {fmt::format("Value(Real({}))", digits_of(x)), kBindsAtom};
+  }
+  /// Exact divisions have branches on GPUs. A factor is off by as little, where it is no denormal.
+  std::optional<Bound> reciprocal(double x) const {
+    const double size = std::fabs(x);
+    if (dialect.product.empty() || !(size > 1e-30 && size < 1e30)) return std::nullopt;
+    return Bound{fmt::format("Value(Real(1.0 / {}))", digits_of(x)), kBindsAtom};
   }
   std::string infix(const Function& f, std::string_view left, std::string_view right) const {
     if (f.course == Course::product && !dialect.product.empty())
@@ -57,15 +71,23 @@ struct CodeStyle {
   }
 };
 
-/// Statements that load the operands, name values and make v.
+/// Statements that load the operands.
+std::string loads(const Program& program, const Dialect& dialect) {
+  std::string out;
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const std::string x = fmt::format("x{}", i), ld = fmt::format("ld{}", i);
+    out +=
+        fmt::format("{} = {};\n", fmt::format(fmt::runtime(dialect.definition), fmt::arg("x", x)),
+                    fmt::format(fmt::runtime(load_of(program.operands[i], dialect)),
+                                fmt::arg("x", x), fmt::arg("ld", ld)));
+  }
+  return out;
+}
+
+/// Statements that name values and make v.
 std::string statements(const Program& program, const Dialect& dialect) {
   std::string out;
   if (program.uses(Op::acc)) out += "const Value acc = v;\n";
-  for (std::size_t i = 0; i < program.operands.size(); ++i)
-    out += fmt::format(
-        "const Value x{} = {};\n", i,
-        fmt::format(fmt::runtime(load_of(program.operands[i], dialect)),
-                    fmt::arg("x", fmt::format("x{}", i)), fmt::arg("ld", fmt::format("ld{}", i))));
   Writer writer(program, CodeStyle{dialect});
   out += writer.named_values();
   return out + fmt::format("v = {};\n", writer.result());
@@ -93,7 +115,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
                                                         const Dialect& dialect) {
   if (expression.empty()) return {};
   const Program& program = *expression.program();
-  std::string members, pointers;
+  std::string members, pointers, fields;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const ExtraOperand& operand = program.operands[i];
     const std::string_view type = dialect.type(types[i]);
@@ -101,6 +123,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
                                   ? fmt::format(" + batch * args.extra_stride[{}]", i)
                                   : std::string();
     members += fmt::format("const {}* x{};\n", type, i);
+    fields += fmt::format("Real x{};\n", i);
     pointers +=
         fmt::format("out.x{0} = static_cast<const {1}*>(args.extra[{0}]){2};\n", i, type, batch);
     if (!is_matrix(operand)) continue;
@@ -108,9 +131,13 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     pointers += fmt::format("out.ld{0} = args.extra_ld[{0}];\n", i);
   }
   // An included file has something in it.
-  const std::string none = "// The expression has no operands.\n";
-  return {{"expression/members", members.empty() ? none : members},
-          {"expression/pointers", pointers.empty() ? none : pointers},
+  const auto or_none = [](std::string lines) {
+    return lines.empty() ? std::string("// The expression has no operands.\n") : lines;
+  };
+  return {{"expression/members", or_none(members)},
+          {"expression/pointers", or_none(pointers)},
+          {"expression/fields", or_none(fields)},
+          {"expression/loads", or_none(loads(program, dialect))},
           {"expression/values", statements(program, dialect)}};
 }
 

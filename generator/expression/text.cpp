@@ -15,6 +15,7 @@ struct TextStyle {
     const int binds = digits[0] == '-' ? kBindsSign : kBindsAtom;
     return {std::move(digits), binds};
   }
+  static std::optional<Bound> reciprocal(double) { return std::nullopt; }
   std::string operand(std::size_t which) const {
     const ExtraOperand& operand = program.operands[which];
     std::string out = fmt::format("x{}[", which);

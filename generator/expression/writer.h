@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ struct Bound {
 inline constexpr int kBindsAtom = kBindsSign + 1;
 
 /// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
-/// holds them: call(function, arguments), infix(function, left, right), negated(value),
-/// statement(name, value).
+/// holds them: call(function, arguments), infix(function, left, right), statement(name, value).
+/// reciprocal(x): the factor in place of a division by a number, if it has one.
 template <typename Style>
 class Writer {
  public:
@@ -74,6 +75,11 @@ class Writer {
   Bound call(const Value& v) {
     const Function& f = kFunctions[v.which];
     // Of equal operators the left ones are first, as the parser has them.
+    if (f.course == Course::quotient && program_.values[v.of[1]].op == Op::number)
+      if (const auto factor = style_.reciprocal(program_.values[v.of[1]].number))
+        return {style_.infix(kFunctions[function_multiply], within(value(v.of[0]), f.binds),
+                             factor->text),
+                f.binds};
     if (!f.infix.empty())
       return {style_.infix(f, within(value(v.of[0]), f.binds), within(value(v.of[1]), f.binds + 1)),
               f.binds};

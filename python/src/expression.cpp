@@ -29,9 +29,10 @@ void take_layout(ExtraOperand& operand, const Array& array, const Gemm& gemm) {
   operand.dtype = array.type;
   if (wanted.empty()) return;
   const auto refuse = [&] {
-    raise_bad_input(fmt::format("{}: lines must have adjacent elements, and batches lie one behind "
-                                "the other",
-                                described(array)));
+    raise_bad_input(
+        fmt::format("{}: lines must have adjacent elements, and batches lie one behind "
+                    "the other",
+                    described(array)));
   };
   const bool batched = operand.index.front() == Index::batch;
   const std::size_t first = batched ? 1 : 0, dims = operand.index.size() - first;
@@ -72,8 +73,8 @@ Expression expression_of(std::string_view text, const ExpressionCall& call, Oper
       raise_type_error(fmt::format("{} is not given: the epilogue reads {}", name, name));
     if (all[i].index.empty() && (PyFloat_Check(value) || PyLong_Check(value))) {
       if (call.place.kind != Place::Kind::cpu)
-        raise_type_error(fmt::format("{} is a number: must be an array on {}", name,
-                                     call.place.device()));
+        raise_type_error(
+            fmt::format("{} is a number: must be an array on {}", name, call.place.device()));
       operands.extra.at(i) = &numbers.emplace_back(number(value, name));
       all[i].dtype = fp64;
       continue;

@@ -28,8 +28,8 @@ struct ExpressionCall {
 
 /// `text` with the types and leading dimensions of its operands; their pointers go to `operands`,
 /// numbers of Python to `numbers`, which must not move until the call is over. Throws Python's
-/// TypeError (an operand is missing, or of another type) and kiln.BadInput (the expression, a shape,
-/// strides).
+/// TypeError (an operand is missing, or of another type) and kiln.BadInput (the expression, a
+/// shape, strides).
 Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
                          std::vector<double>& numbers);
 

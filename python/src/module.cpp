@@ -64,7 +64,6 @@ const Keyword* keyword(PyObject* name) {
   return nullptr;
 }
 
-
 Arguments arguments_of(PyObject* const* values, Py_ssize_t count, PyObject* names) {
   if (count > 2) raise_type_error("only a and b are positional arguments");
   Arguments arguments;
@@ -204,7 +203,7 @@ The same call gives the same bits. Other Python threads run meanwhile.
 >>> matmul(x, w.T, bias=np.array([-9, 0, 1, 2], np.float32), activation="relu")
 array([[0., 3., 4., 5.],
        [0., 3., 4., 5.]], dtype=float32)
->>> matmul(x, w.T, epilogue="d=max(acc*s[m],low[])", s=np.array([1, 3], np.float32), low=4)
+>>> matmul(x, w.T, epilogue='d=max(acc*s[m],low[])', s=np.array([1, 3], np.float32), low=4)
 array([[4., 4., 4., 4.],
        [9., 9., 9., 9.]], dtype=float32)
 )";

@@ -340,21 +340,22 @@ void Builder::read_expression() {
       if (PyUnicode_CompareWithASCIIString(each.name, name) == 0) return ++used, each.value;
     return nullptr;
   };
-  call_.gemm.epilogue.expression = expression_of(
-      text(arguments_.epilogue, "epilogue"),
-      {call_.gemm, call_.place, argument,
-       [&](PyObject* object, const char* name) {
-         Array array = read(object, name);
-         if (stacked_ && array.dims == 3) array = as_rows(array);
-         return array;
-       }},
-      call_.operands, call_.numbers);
+  call_.gemm.epilogue.expression = expression_of(text(arguments_.epilogue, "epilogue"),
+                                                 {call_.gemm, call_.place, argument,
+                                                  [&](PyObject* object, const char* name) {
+                                                    Array array = read(object, name);
+                                                    if (stacked_ && array.dims == 3)
+                                                      array = as_rows(array);
+                                                    return array;
+                                                  }},
+                                                 call_.operands, call_.numbers);
   const std::size_t given = arguments_.named.size() + (arguments_.bias != nullptr ? 1 : 0) +
                             (arguments_.residual != nullptr ? 1 : 0);
   if (used < given)
-    raise_type_error(fmt::format("{} of the arguments are operands that the epilogue reads, {} are "
-                                 "given",
-                                 used, given));
+    raise_type_error(
+        fmt::format("{} of the arguments are operands that the epilogue reads, {} are "
+                    "given",
+                    used, given));
 }
 
 void Builder::read_bias() {

@@ -114,3 +114,50 @@ def test_packed_b_of_another_shape(a):
     packed = kiln.PackedB(np.ones((K + 1, N), np.float32))
     with pytest.raises(ValueError, match=f"a has {K} columns, b has {K + 1} rows"):
         kiln.matmul(a, packed)
+
+
+def test_expression(a, b):
+    product = a.astype(float) @ b
+    rows = np.linspace(0.5, 2, M).astype(np.float32)
+    columns = np.linspace(-1, 1, N).astype(np.float16)
+    matrix = np.random.default_rng(3).uniform(-1, 1, (M, N)).astype(np.float32)
+    result = kiln.matmul(a, b, epilogue="y=acc*s[m]+bias[n];d=max(y,low[])*r[m,n]",
+                         s=rows, bias=columns, low=-0.25, r=matrix)
+    near(result, np.maximum(product * rows[:, None] + columns, -0.25) * matrix)
+    turned = np.asfortranarray(matrix)
+    near(kiln.matmul(a, b, epilogue="d=acc+b[m,n]", b=turned), product + matrix)
+    wide = np.zeros((M, N + 5), np.float32)[:, :N]
+    wide[:] = matrix
+    near(kiln.matmul(a, b, alpha=2, epilogue="d=tanh(acc)-a[m,n]", a=wide),
+         np.tanh(2 * product) - matrix)
+
+
+def test_expressions_of_batches(a, b):
+    batch = np.stack([a, 2 * a])
+    other = np.stack([b, -b])
+    each = np.random.default_rng(4).uniform(-1, 1, (2, N)).astype(np.float32)
+    result = kiln.matmul(batch, other, epilogue="d=acc+e[batch,n]", e=each)
+    near(result, np.matmul(batch.astype(float), other) + each[:, None])
+    matrices = np.random.default_rng(5).uniform(-1, 1, (2, M, N)).astype(np.float32)
+    near(kiln.matmul(batch, b, epilogue="d=acc*r[m,n]", r=matrices),
+         np.matmul(batch.astype(float), b) * matrices)
+
+
+def test_expressions_that_are_refused(a, b):
+    rows = np.ones(M, np.float32)
+    with pytest.raises(kiln.BadInput, match="column 3: no function is called foo"):
+        kiln.matmul(a, b, epilogue="d=foo(acc)")
+    with pytest.raises(TypeError, match="s is not given: the epilogue reads s"):
+        kiln.matmul(a, b, epilogue="d=acc*s[m]")
+    with pytest.raises(TypeError, match="1 of the arguments are operands"):
+        kiln.matmul(a, b, epilogue="d=acc*s[m]", s=rows, t=rows)
+    with pytest.raises(kiln.BadInput, match=r"must have shape \(17,\)"):
+        kiln.matmul(a, b, epilogue="d=acc*s[m]", s=rows[1:])
+    with pytest.raises(kiln.BadInput, match="lines must have adjacent elements"):
+        kiln.matmul(a, b, epilogue="d=acc*s[m]", s=np.ones(2 * M, np.float32)[::2])
+    with pytest.raises(TypeError, match="the epilogue says float16"):
+        kiln.matmul(a, b, epilogue="d=acc*s[m]:fp16", s=rows)
+    with pytest.raises(TypeError, match="unexpected argument 's'"):
+        kiln.matmul(a, b, s=rows)
+    with pytest.raises(kiln.Unsupported, match="there is no activation beside it"):
+        kiln.matmul(a, b, epilogue="d=acc", activation="relu")

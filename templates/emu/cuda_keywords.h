@@ -31,6 +31,7 @@ static inline void __syncwarp() { kiln_emu_ops->warp_barrier(); }
 static inline void __threadfence() { kiln_emu_ops->store_fence(); }
 static inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 static inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+static inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline float __fmul_rn(float x, float y) { return x * y; }
 static inline double __dmul_rn(double x, double y) { return x * y; }

@@ -10,6 +10,10 @@ KILN_DEVICE float kiln_emu_float(u32 bits, KilnEmuFloat type) {
 KILN_DEVICE u32 kiln_emu_bits(float x, KilnEmuFloat type) {
   return kiln_emu_ops->from_float(x, type);
 }
+template <typename T>
+KILN_DEVICE T load_if(const T* from, bool there) {
+  return there ? *from : T(0);
+}
 KILN_DEVICE float half_to_float(u16 bits) { return kiln_emu_float(bits, kKilnEmuHalf); }
 KILN_DEVICE u16 float_to_half(float x) { return u16(kiln_emu_bits(x, kKilnEmuHalf)); }
 KILN_DEVICE u32 floats_to_halves(float low, float high) {

@@ -176,6 +176,11 @@ const Case kCases[] = {
      "host_packed isa=avx512 mr=4 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows "
      "parallel=m unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2",
      "cpu/common/abi.h cpu/common/amax.h cpu/common/epilogue.h"},
+    {"host_packed_expression", "avx512", 1,
+     "bf16 N T 1024 1024 1024 epilogue=y=acc*s[m]+b[n]:bf16;d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n",
+     "host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows "
+     "parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2",
+     "cpu/common/abi.h cpu/common/epilogue.h"},
     {"host_small_amax", "avx512", 1, "fp32 N N 11 24 9 amax=1",
      "host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none", "cpu/small/small.cpp"},
     {"host_small_stream_d", "avx512", 1, "fp32 N N 16 16 16 batch=1000",
@@ -356,6 +361,13 @@ const Case kCases[] = {
      "promote=1 halves=1",
      "cuda/common/workspace.h cuda/wgmma/split.cu cuda/wgmma/tile.h cuda/wgmma/copy.h "
      "cuda/wgmma/wgmma.cu"},
+    {"cuda_wgmma_expression", "sm_90a", 132,
+     "bf16 N T 4096 4096 4096 align=16 "
+     "epilogue=y=acc*s[m]+b[n]:bf16;d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n",
+     "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0",
+     "cuda/common/abi.h cuda/common/convert_ptx.h cuda/common/epilogue.h cuda/wgmma/store.h"},
     {"cuda_wgmma_gate", "sm_90a", 132, "bf16 N T 4096 14336 4096 align=16 gate=silu",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
@@ -674,7 +686,8 @@ std::vector<Other> others() {
       all.push_back({"example_mxfp8.hip", source->text, "hip/examples/example.hip"});
   }
   all.push_back({"check.cu", gpu_check_source(caps_named("sm_90a").value()).text,
-                 "cuda/check/check.cu cuda/check/judge.cu"});
+                 "cuda/check/check.cu cuda/check/judge.cu cuda/check/functions.h "
+                 "cuda/check/intervals.h cuda/check/judge_expression.cu"});
   all.push_back(
       {"check.hip", gpu_check_source(caps_named("gfx942").value()).text, "hip/check/device.h"});
   return all;

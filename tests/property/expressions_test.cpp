@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -15,6 +18,7 @@
 #include "support/emulated.h"
 #include "support/family_samples.h"
 #include "support/gpu_gemm.h"
+#include "support/paths.h"
 #include "support/random_gemm.h"
 #include "support/seed.h"
 #include "support/space.h"
@@ -37,6 +41,45 @@ std::vector<Config> one_of_each(const SearchSpace& space, std::uint64_t seed) {
   for (const auto& [family, configs] : by_family)
     chosen.push_back(configs[random() % configs.size()]);
   return chosen;
+}
+
+/// Those of the table of docs/guide/expressions.md.
+std::vector<std::string> documented() {
+  std::ifstream page(std::filesystem::path(test::source_dir()) / "docs/guide/expressions.md");
+  std::vector<std::string> all;
+  bool table = false;
+  for (std::string line; std::getline(page, line);) {
+    table = (table || line.starts_with("## Ten")) && !line.starts_with("## Calls");
+    const std::size_t first = line.find("`d="), other = line.find("`y=");
+    const std::size_t begin = std::min(first, other);
+    if (!table || begin == line.npos) continue;
+    all.push_back(line.substr(begin + 1, line.find('`', begin + 1) - begin - 1));
+  }
+  return all;
+}
+
+TEST(DocumentedExpressions, AreRight) {
+  const std::vector<std::string> all = documented();
+  EXPECT_EQ(all.size(), 10u);
+  DeviceCaps gpu = caps_named("sm_90a").value();
+  gpu.compute_units = 4;
+  const auto cpu = test::runnable("portable", 1);
+  for (const std::string& text : all) {
+    const auto gemm = parse_gemm("bf16 N T 70 96 128 align=16 epilogue=" + text);
+    ASSERT_TRUE(gemm) << gemm.error().message;
+    auto verifier = Verifier::make(*gemm, {.seed = 3, .effort = Effort::full});
+    ASSERT_TRUE(verifier) << text << ": " << verifier.error().message;
+    for (const Config& config : one_of_each(test::space_of(*gemm, *cpu).value(), 1)) {
+      const Verdict verdict = test::check_compiled(*verifier, *cpu, config, "seed 3, full");
+      EXPECT_TRUE(verdict) << text << ": " << verdict.error().detail;
+    }
+    for (const Config& config : one_of_each(test::space_of(*gemm, gpu).value(), 1)) {
+      const auto kernel = test::emulated_kernel(*gemm, gpu, config);
+      ASSERT_TRUE(kernel) << text << ": " << kernel.error().message;
+      const Verdict verdict = test::verify_emulated(*gemm, *kernel, 0);
+      EXPECT_TRUE(verdict) << text << ": " << (verdict ? "" : verdict.error().detail);
+    }
+  }
 }
 
 class OnCpus : public testing::TestWithParam<const char*> {};

@@ -393,6 +393,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% if expression
   if (pass.last) {
     using Value = Vec<Real, L>;
+    //% include expression/loads
     //% include expression/values
   }
   //% end

@@ -53,3 +53,28 @@ KILN_DEVICE u16 floats_to_e5m2(float low, float high) {
   return y;
 }
 //% end
+//% if expression
+// The bits of an element where it is there, else 0. Volatile: loads stay in their order and so
+// beside each other, where the compiler would move each to what needs it and wait there.
+KILN_DEVICE u16 load_if(const u16* from, bool there) {
+  u16 x;
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.nc.b16 %0, [%1];}"
+               : "=h"(x)
+               : "l"(from), "r"(int(there)));
+  return x;
+}
+KILN_DEVICE u32 load_if(const u32* from, bool there) {
+  u32 x;
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.nc.b32 %0, [%1];}"
+               : "=r"(x)
+               : "l"(from), "r"(int(there)));
+  return x;
+}
+KILN_DEVICE u64 load_if(const u64* from, bool there) {
+  u64 x;
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b64 %0, 0; @p ld.global.nc.b64 %0, [%1];}"
+               : "=l"(x)
+               : "l"(from), "r"(int(there)));
+  return x;
+}
+//% end

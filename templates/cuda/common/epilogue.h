@@ -5,7 +5,7 @@
 //% if activation == relu || gate == relu
 KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
 //% end
-//% if gate == silu || gate == gelu_tanh || gate == sigmoid
+//% if gate == silu || gate == gelu_tanh || gate == sigmoid || expression
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
 KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
@@ -362,13 +362,25 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
 //% end
 
 //% if expression
-/// The expression's value for one element; those outside D read what D's first element does,
-/// instead of a branch: loads of several elements are then on their way at once.
-KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
+/// What the expression reads for one element; those outside D read nothing.
+struct Extras {
+  //% include expression/fields
+};
+KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   using Value = Real;
-  if (row >= out.rows || column >= out.columns) row = column = 0;
+  const bool in_row = row < out.rows, in_column = column < out.columns;
+  Extras x;
+  //% include expression/loads
+  return x;
+}
+/// The expression's value for one element.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, const Extras& x) {
+  using Value = Real;
   //% include expression/values
   return v;
+}
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
+  return finish(out, v, row, column, extras_at(out, row, column));
 }
 //% else
 /// Bias and activation of one element; those outside D read nothing.

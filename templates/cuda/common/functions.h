@@ -1,4 +1,6 @@
-// Functions of expressions, each of one element. Expects types.h, and from the parameters Real.
+// Functions of expressions, each of one element: without branches where that can be, so that
+// elements of a lane are computed beside each other. Expects epilogue.h, and from the parameters
+// Real.
 #pragma once
 
 //% if uses_exp
@@ -14,22 +16,33 @@ KILN_DEVICE Real root(Real x) { return sqrt(x); }
 KILN_DEVICE Real inverse_root(Real x) { return rsqrt(x); }
 //% end
 //% if uses_tanh
-KILN_DEVICE Real tangent(Real x) { return tanh(x); }
+KILN_DEVICE double tangent(double x) { return tanh(x); }
+/// A polynomial where 1 - 2 / (e^2x + 1) would cancel.
+KILN_DEVICE float tangent(float x) {
+  const float size = fabsf(x), square = x * x;
+  float near = -0.00609671416f * square + 0.020997179f;
+  near = near * square - 0.0538509096f;
+  near = near * square + 0.133327697f;
+  near = near * square - 0.333333289f;
+  near = near * square * x + x;
+  const float far = 1.0f - quotient(2.0f, float(exp(2.0f * size)) + 1.0f);
+  return size < 0.625f ? near : x < 0.0f ? -far : far;
+}
 //% end
 //% if uses_erf
 KILN_DEVICE Real error_function(Real x) { return erf(x); }
 //% end
 //% if uses_sigmoid
-KILN_DEVICE Real sigmoid(Real x) { return Real(1) / (Real(1) + exp(-x)); }
+KILN_DEVICE Real sigmoid(Real x) { return quotient(Real(1), Real(1) + Real(exp(-x))); }
 //% end
 //% if uses_silu
-KILN_DEVICE Real silu(Real x) { return x / (Real(1) + exp(-x)); }
+KILN_DEVICE Real silu(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 //% end
 //% if uses_gelu
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 KILN_DEVICE Real gelu_tanh(Real x) {
   const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
-  return x / (Real(1) + exp(-u2));
+  return quotient(x, Real(1) + Real(exp(-u2)));
 }
 //% end
 //% if uses_gelu_erf
@@ -53,3 +66,18 @@ KILN_DEVICE Real larger(Real x, Real y) { return x > y || x != x ? x : y; }
 //% if uses_clamp
 KILN_DEVICE Real clamped(Real x, Real low, Real high) { return smaller(larger(x, low), high); }
 //% end
+
+/// An element of a matrix where it is there, else 0.
+KILN_DEVICE Real real_if(const float* from, bool there) {
+  return Real(bits_to_float(load_if(reinterpret_cast<const u32*>(from), there)));
+}
+KILN_DEVICE Real real_if(const double* from, bool there) {
+  const u64 bits = load_if(reinterpret_cast<const u64*>(from), there);
+  return Real(__longlong_as_double(static_cast<long long>(bits)));
+}
+KILN_DEVICE Real real_if(const Half* from, bool there) {
+  return to_real(Half{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
+  return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
+}

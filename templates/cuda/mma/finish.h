@@ -49,6 +49,11 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
   Real residual[kTogether];
   load_under(residual, out.residual + row * out.ldd + column, columns);
   //% end
+  //% if expression
+  // All loads before the first value that needs one.
+  Extras extras[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) extras[e] = extras_at(out, row, column + e);
+  //% end
   TypeD x[kTogether];
   _Pragma("unroll") for (int e = 0; e < kTogether; e += kWord) {
     Word word;
@@ -80,7 +85,11 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       Real y = product(Real(word.sum[s]), out.alpha);
       //% end
       if (out.c) y += out.beta * c[e + s];
+      //% if expression
+      y = finish(out, y, row, column + e + s, extras[e + s]);
+      //% else
       y = finish(out, y, row, column + e + s);
+      //% end
       //% end
       //% if residual
       y += residual[e + s];

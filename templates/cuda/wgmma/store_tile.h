@@ -85,7 +85,19 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
       sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   //% end
-  //% if bias || activation || expression
+  //% if expression
+  // All loads before the first value that needs one.
+  Extras extras[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    extras[e] = extras_at(out, row_of(l, r), column_of(l, r));
+  }
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
+  }
+  //% end
+  //% if bias || activation
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r)));

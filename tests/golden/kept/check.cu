@@ -477,6 +477,354 @@ extern "C" __global__ void check_products(const __grid_constant__ KilnGpuArgs g,
     }
 }
 
+// ---- cuda/check/functions.h ----
+// The functions of expressions as references compute them, on a GPU and, where the host includes
+// this file (generator/expression/functions.h), on the CPU: plain C++ without headers. Expects
+// KILN_DEVICE and the functions of math.h.
+
+/// In the order of kFunctions in generator/expression/functions.cpp.
+enum ExpressionFunction {
+  function_add,
+  function_subtract,
+  function_multiply,
+  function_divide,
+  function_less,
+  function_at_most,
+  function_more,
+  function_at_least,
+  function_equal,
+  function_differ,
+  function_negate,
+  function_where,
+  function_min,
+  function_max,
+  function_clamp,
+  function_relu,
+  function_round,
+  function_abs,
+  function_exp,
+  function_log,
+  function_sqrt,
+  function_rsqrt,
+  function_tanh,
+  function_erf,
+  function_sigmoid,
+  function_silu,
+  function_gelu,
+  function_gelu_erf
+};
+
+// A NaN stays a NaN in both.
+KILN_DEVICE double smaller(double x, double y) { return x < y || x != x ? x : y; }
+KILN_DEVICE double larger(double x, double y) { return x > y || x != x ? x : y; }
+
+/// A comparison's value is 1 where it holds. Functions of fewer arguments do not look at others.
+KILN_DEVICE double function_value(int function, double x, double y, double z) {
+  switch (function) {
+    case function_add:
+      return x + y;
+    case function_subtract:
+      return x - y;
+    case function_multiply:
+      return x * y;
+    case function_divide:
+      return x / y;
+    case function_less:
+      return x < y;
+    case function_at_most:
+      return x <= y;
+    case function_more:
+      return x > y;
+    case function_at_least:
+      return x >= y;
+    case function_equal:
+      return x == y;
+    case function_differ:
+      return x != y;
+    case function_negate:
+      return -x;
+    case function_where:
+      return x != 0 ? y : z;
+    case function_min:
+      return smaller(x, y);
+    case function_max:
+      return larger(x, y);
+    case function_clamp:
+      return smaller(larger(x, y), z);
+    case function_relu:
+      return x < 0 ? 0 : x;
+    case function_round:
+      return rint(x);
+    case function_abs:
+      return fabs(x);
+    case function_exp:
+      return exp(x);
+    case function_log:
+      return ::log(x);  // kiln has a namespace of that name
+    case function_sqrt:
+      return sqrt(x);
+    case function_rsqrt:
+      return 1 / sqrt(x);
+    case function_tanh:
+      return tanh(x);
+    case function_erf:
+      return erf(x);
+    case function_sigmoid:
+      return 1 / (1 + exp(-x));
+    case function_silu:
+      return x / (1 + exp(-x));
+    case function_gelu:  // x/2 (1 + tanh u) as x / (1 + e^(-2u)), which does not cancel
+      return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    case function_gelu_erf:
+      return 0.5 * x * erfc(-0.70710678118654752 * x);
+  }
+  return x;
+}
+
+// ---- cuda/check/intervals.h ----
+// What a right kernel may compute of an expression: each value as an interval, which a function
+// widens by what its implementations may be off. On a GPU and, where the host includes this file
+// (tuner/verify/interval.h), on the CPU: plain C++ without headers. Expects functions.h.
+
+/// All numbers from `low` to `high`, none where low > high; and NaN, where `nan`.
+struct Interval {
+  double low, high;
+  bool nan;
+};
+
+/// The type of a kernel's values.
+struct Precision {
+  double roundoff, largest;  // beyond `largest` values become infinite
+  double normal, least;      // the least numbers that are not denormal, and not 0
+  double flushed;            // what results near 0 may lose besides
+  double infinity;
+};
+
+/// How a function's value follows its arguments.
+enum ExpressionCourse {
+  course_rising,   // in every argument
+  course_falling,  // of one argument
+  course_valley,   // of one argument: falls up to `lowest`, then rises
+  course_sum,      // x + y, and likewise
+  course_difference,
+  course_product,
+  course_quotient,
+  course_comparison,  // of two arguments: no number
+  course_choice       // where(c, x, y)
+};
+
+enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call };
+
+/// One value of an expression, behind those that it is made of.
+struct ExpressionStep {
+  int op;
+  int which;  // the operand, the function or the index: 1 is m, 2 is n
+  int of[3];  // a function's arguments: numbers of earlier steps
+  int arity, course;
+  bool exact;  // a number that fp32 has; a function that is not rounded
+  bool exponential;
+  double number;
+  double roundoffs, of_argument;  // what implementations may be off, in unit roundoffs
+  double lowest, domain;
+};
+
+constexpr int kMostSteps = 96;
+
+KILN_DEVICE bool is_empty(const Interval& x) { return x.low > x.high; }
+KILN_DEVICE bool contains(const Interval& x, double value) {
+  return x.low <= value && value <= x.high;
+}
+KILN_DEVICE bool is_infinite(const Interval& x, const Precision& p) {
+  return x.low == -p.infinity || x.high == p.infinity;
+}
+KILN_DEVICE bool is_finite(double x, const Precision& p) {
+  return x > -p.infinity && x < p.infinity;
+}
+KILN_DEVICE Interval nothing(const Precision& p) { return {p.infinity, -p.infinity, true}; }
+KILN_DEVICE Interval anything(const Precision& p) { return {-p.infinity, p.infinity, true}; }
+KILN_DEVICE Interval exactly(double x, const Precision& p) {
+  if (x != x) return nothing(p);
+  return {x, x, false};
+}
+/// A value that is infinite or NaN is itself.
+KILN_DEVICE Interval within(double value, double error, const Precision& p) {
+  if (!is_finite(value, p)) return exactly(value, p);
+  return {value - error, value + error, false};
+}
+
+/// Takes a number in; a NaN is one that may be met.
+KILN_DEVICE void widen(Interval& x, double number) {
+  if (number != number) {
+    x.nan = true;
+    return;
+  }
+  if (number < x.low) x.low = number;
+  if (number > x.high) x.high = number;
+}
+
+/// What an implementation may make of a result: off by its roundoffs, denormal or beyond the type's
+/// largest number. `argument` is the largest magnitude of the function's.
+KILN_DEVICE Interval rounded(Interval x, const ExpressionStep& f, const Precision& p,
+                             double argument) {
+  if (is_empty(x) || f.exact) return x;
+  const double share = f.roundoffs * p.roundoff, of_argument = f.of_argument * p.roundoff;
+  // Where e^x or e^-x overflows, a denormal result is 0.
+  const double near_zero = p.least + p.flushed + (f.exponential ? p.normal : 0) +
+                           (of_argument == 0 ? 0 : of_argument * argument);
+  if (is_finite(x.low, p)) x.low -= share * fabs(x.low) + near_zero;
+  if (is_finite(x.high, p)) x.high += share * fabs(x.high) + near_zero;
+  // The largest number may be rounded to infinity, and what is beyond it to the largest number.
+  const double edge = p.largest * (1 - share - of_argument);
+  if (x.high >= edge) x.high = p.infinity;
+  if (x.low <= -edge) x.low = -p.infinity;
+  if (x.low > p.largest && x.low < p.infinity) x.low = p.largest;
+  if (x.high < -p.largest && x.high > -p.infinity) x.high = -p.largest;
+  return x;
+}
+
+KILN_DEVICE Interval sum_of(const Interval& x, const Interval& y, const Precision& p) {
+  const bool opposite = (contains(x, p.infinity) && contains(y, -p.infinity)) ||
+                        (contains(x, -p.infinity) && contains(y, p.infinity));
+  if (opposite && x.low == x.high && y.low == y.high) return nothing(p);
+  Interval out = {x.low + y.low, x.high + y.high, x.nan || y.nan || opposite};
+  // Ends that cancel: of what does not, any number is left.
+  if (out.low != out.low) out.low = -p.infinity;
+  if (out.high != out.high) out.high = p.infinity;
+  return out;
+}
+
+KILN_DEVICE Interval product_of(const Interval& x, const Interval& y, const Precision& p) {
+  const bool nan = x.nan || y.nan || (contains(x, 0) && is_infinite(y, p)) ||
+                   (contains(y, 0) && is_infinite(x, p));
+  const double ends[4] = {x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high};
+  if (x.low == x.high && y.low == y.high && ends[0] != ends[0]) return nothing(p);
+  Interval out = nothing(p);
+  // Zero times what is nearly infinite is zero.
+  for (int i = 0; i < 4; ++i) widen(out, ends[i] == ends[i] ? ends[i] : 0);
+  out.nan = nan;
+  return out;
+}
+
+KILN_DEVICE Interval quotient_of(const Interval& x, const Interval& y, const Precision& p) {
+  const bool single = x.low == x.high && y.low == y.high;
+  if (contains(y, 0)) return single && x.low == 0 ? nothing(p) : anything(p);
+  const double ends[4] = {x.low / y.low, x.low / y.high, x.high / y.low, x.high / y.high};
+  if (single && ends[0] != ends[0]) return nothing(p);
+  Interval out = nothing(p);
+  for (int i = 0; i < 4; ++i) {
+    if (ends[i] != ends[i]) return anything(p);
+    widen(out, ends[i]);
+  }
+  out.nan = x.nan || y.nan || (is_infinite(x, p) && is_infinite(y, p));
+  return out;
+}
+
+/// Of monotone functions and of valleys.
+KILN_DEVICE Interval applied(const ExpressionStep& f, const Interval* of, const Precision& p) {
+  bool nan = false;
+  for (int i = 0; i < f.arity; ++i) {
+    nan = nan || of[i].nan;
+    if (is_empty(of[i])) return nothing(p);
+  }
+  Interval first = of[0];
+  if (first.low < f.domain) {
+    if (first.high < f.domain) return nothing(p);
+    nan = true;
+    first.low = f.domain;
+  }
+  // The value of smooth ones at -infinity is not agreed on.
+  if (f.course == course_valley && f.of_argument != 0 && first.low == -p.infinity)
+    return anything(p);
+  Interval out = nothing(p);
+  out.nan = nan;
+  widen(out, function_value(f.which, first.low, of[1].low, of[2].low));
+  widen(out, function_value(f.which, first.high, of[1].high, of[2].high));
+  if (f.course == course_valley && contains(first, f.lowest))
+    widen(out, function_value(f.which, f.lowest, 0, 0));
+  return out;
+}
+
+/// Whether a comparison may hold: 1; whether it may not: 2.
+KILN_DEVICE int truth_of(const ExpressionStep& f, const Interval& x, const Interval& y,
+                         const Precision& p) {
+  const auto side = [&](double a, double b) {
+    return function_value(f.which, a, b, 0) != 0 ? 1 : 2;
+  };
+  int truth = 0;
+  const double nan = p.infinity - p.infinity;
+  if (x.nan || y.nan) truth |= side(nan, 0);
+  if (is_empty(x) || is_empty(y)) return truth;
+  truth |= side(x.low, y.low) | side(x.low, y.high) | side(x.high, y.low) | side(x.high, y.high);
+  // The ends say how others compare, but not that two within are equal.
+  const double shared = larger(x.low, y.low);
+  if (shared <= smaller(x.high, y.high)) truth |= side(shared, shared);
+  return truth;
+}
+
+KILN_DEVICE Interval chosen(int truth, const Interval& yes, const Interval& no,
+                            const Precision& p) {
+  Interval out = nothing(p);
+  out.nan = false;
+  for (int i = 0; i < 2; ++i) {
+    if ((truth & (i + 1)) == 0) continue;
+    const Interval& one = i == 0 ? yes : no;
+    if (one.low < out.low) out.low = one.low;
+    if (one.high > out.high) out.high = one.high;
+    out.nan = out.nan || one.nan;
+  }
+  return out;
+}
+
+KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int truth,
+                            const Precision& p) {
+  if (f.course == course_choice) return chosen(truth, of[1], of[2], p);
+  for (int i = 0; i < f.arity; ++i)
+    if (is_empty(of[i])) return nothing(p);
+  const Interval& x = of[0];
+  const Interval& y = of[1];
+  switch (f.course) {
+    case course_sum:
+      return rounded(sum_of(x, y, p), f, p, 0);
+    case course_difference:
+      return rounded(sum_of(x, {-y.high, -y.low, y.nan}, p), f, p, 0);
+    case course_product:
+      return rounded(product_of(x, y, p), f, p, 0);
+    case course_quotient:
+      return rounded(quotient_of(x, y, p), f, p, 0);
+    default:
+      return rounded(applied(f, of, p), f, p, larger(fabs(x.low), fabs(x.high)));
+  }
+}
+
+/// The value that is made last. `operands`: of the element, in the order of the expression's.
+KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int count, const Precision& p,
+                                         const Interval& acc, const double* operands, double m,
+                                         double n) {
+  Interval x[kMostSteps];
+  int truth[kMostSteps];
+  for (int i = 0; i < count; ++i) {
+    const ExpressionStep& step = steps[i];
+    truth[i] = 0;
+    if (step.op == op_acc) {
+      x[i] = acc;
+    } else if (step.op == op_operand) {
+      x[i] = exactly(operands[step.which], p);
+    } else if (step.op == op_number) {
+      x[i] = rounded(exactly(step.number, p), step, p, 0);
+    } else if (step.op == op_index) {
+      x[i] = exactly(step.which == 1 ? m : n, p);
+    } else {
+      Interval of[3] = {{0, 0, false}, {0, 0, false}, {0, 0, false}};
+      for (int a = 0; a < step.arity; ++a) of[a] = x[step.of[a]];
+      if (step.course == course_comparison)
+        truth[i] = truth_of(step, of[0], of[1], p);
+      else
+        x[i] = called(step, of, truth[step.of[0]], p);
+    }
+  }
+  return x[count - 1];
+}
+
 // ---- cuda/check/judge.cu ----
 // Kernels that compare what another kernel left in D, and in the scales that follow from it, with
 // products in higher precision. Expects check.cu.
@@ -701,4 +1049,57 @@ extern "C" __global__ void check_amax(const __grid_constant__ KilnGpuArgs g,
   }
   if (least > 0) atomicMax(&out[0], least);
   if (most > 0) atomicMax(&out[1], most);
+}
+
+// ---- cuda/check/judge_expression.cu ----
+// The kernel that compares what another kernel left in D with what an expression makes of products
+// in higher precision. Expects intervals.h and judge.cu.
+
+/// An element of an operand of the expression: how far apart those of neighbouring rows, columns
+/// and batches are.
+struct Extra {
+  const void* data;
+  i64 row, column, batch;
+  i64 type;
+};
+
+/// What check_judge_expression() knows of the expression, in the device's memory.
+struct CheckedExpression {
+  Precision precision;
+  Extra extra[8];
+  i64 operands, count;
+  ExpressionStep steps[kMostSteps];
+};
+
+/// As check_judge, of a D that an expression makes.
+extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGpuArgs g,
+                                                  const __grid_constant__ Types t,
+                                                  const __grid_constant__ Allowance allow,
+                                                  const double* sums, const float* magnitudes,
+                                                  const void* c, u64* out,
+                                                  const CheckedExpression* expression) {
+  const CheckedExpression& e = *expression;
+  const i64 count = g.m * g.n * g.batch;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
+    double value, error, operands[8];
+    affine(g, t, allow, sums[i], magnitudes[i], c, batch * g.stride_c + row * g.ldc + column, row,
+           column, value, error);
+    for (int o = 0; o < e.operands; ++o) {
+      const Extra& x = e.extra[o];
+      operands[o] = load(x.data, int(x.type), batch * x.batch + row * x.row + column * x.column);
+    }
+    const Interval all =
+        expression_interval(e.steps, int(e.count), e.precision, within(value, error, e.precision),
+                            operands, double(row), double(column));
+    const double got = load(g.d, t.d, batch * g.stride_d + row * g.ldd + column);
+    // Integers have no NaN: what becomes of one is 0.
+    const bool nan = t.d == kS8 || t.d == kU8 || t.d == kS32 ? got == 0 : got != got;
+    const bool right = (all.nan && nan) || (!is_empty(all) && got >= rounded(t.d, all.low) &&
+                                            got <= rounded(t.d, all.high));
+    if (right) continue;
+    atomicAdd(&out[0], 1ull);
+    atomicMin(&out[1], u64(i));
+  }
 }

@@ -52,6 +52,8 @@ bool has(Isa isa, const DeviceCaps& device) {
 /// Of vectors of L columns from `column` on, in one row: templates/cpu/common/functions.h.
 constexpr expression::Dialect kDialect{
     .type = c_type,
+    .operand = "{x}",
+    .definition = "const Value {x}",
     .one = "same<L>(out.{x})",
     .along_m = "same<L>(out.{x} + row)",
     .along_n = "load_real<L>(out.{x} + column, columns)",

@@ -48,15 +48,18 @@ MapSwizzle swizzle_of(int row_bytes) {
 }
 
 /// Of the element (row, column): templates/cuda/common/functions.h.
-constexpr expression::Dialect kDialect{.type = c_type,
-                                       .one = "to_real(*out.{x})",
-                                       .along_m = "to_real(out.{x}[row])",
-                                       .along_n = "to_real(out.{x}[column])",
-                                       .rows = "to_real(out.{x}[row * out.{ld} + column])",
-                                       .columns = "to_real(out.{x}[column * out.{ld} + row])",
-                                       .m = "Real(row)",
-                                       .n = "Real(column)",
-                                       .product = "product"};
+constexpr expression::Dialect kDialect{
+    .type = c_type,
+    .operand = "x.{x}",
+    .definition = "x.{x}",
+    .one = "to_real(*out.{x})",
+    .along_m = "in_row ? to_real(out.{x}[row]) : Value(0)",
+    .along_n = "in_column ? to_real(out.{x}[column]) : Value(0)",
+    .rows = "real_if(out.{x} + row * out.{ld} + column, in_row && in_column)",
+    .columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)",
+    .m = "Real(row)",
+    .n = "Real(column)",
+    .product = "product"};
 
 }  // namespace
 

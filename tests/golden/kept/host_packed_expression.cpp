@@ -1,0 +1,234 @@
+// device:  x86-64-v4
+// problem: bf16 N T 1024 1024 1024 epilogue=t0=acc*x0[m]+x1[n]:bf16;d=where(t0>x2[],tanh(t0),t0/3)*x3[n,m]+m-n
+// config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
+
+// ---- cpu/common/abi.h ----
+// The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
+// generated source stays self-contained (this file is pasted into it).
+
+extern "C" {
+
+/// What is divided among threads: batches, rows of D, columns, both, or k.
+enum KilnParallel : int {
+  kilnParallelNone,  // thread 0 does all work
+  kilnParallelBatch,
+  kilnParallelM,
+  kilnParallelN,
+  kilnParallelGrid,
+  kilnParallelK
+};
+
+/// How a config divides its work. Arguments, so that configs that differ in these alone are one
+/// binary; a kernel reads those that its family has.
+struct KilnDivision {
+  long long mc, nc, kc;  // rows, columns and k of a cache block
+  int inner_columns;     // the innermost loop over tiles goes over columns, not over rows
+  int parallel;          // a KilnParallel
+};
+
+/// One call, in canonical form: D row-major, A either [m,k] (k-major) or [k,m], B either [n,k]
+/// (k-major) or [k,n]; which one is a constant of the kernel. Strides and ld count elements.
+struct KilnArgs {
+  const void* a;
+  const void* b;  // panels (panels.h) when the kernel takes a packed B
+  const void* c;  // not read when beta == 0
+  void* d;
+  const void* bias;
+  const void* residual;  // laid out as D
+  long long m, n, k, batch;
+  long long lda, ldb, ldc, ldd;
+  long long stride_a, stride_b, stride_c, stride_d;
+  double alpha, beta;
+  KilnDivision division;
+  void* workspace;    // kiln_workspace_bytes() bytes, 64-byte aligned, shared by the threads
+  unsigned* barrier;  // 4 words, zero before their first use; kernels leave them fit for the next
+  // What D = alpha·A·B + beta·C is followed by, read by kernels that take any epilogue.
+  int bias_kind, activation, adds_residual;
+  const void* scale_a;  // as kiln's Scale says, lines being rows of A and columns of B
+  const void* scale_b;
+  const void* zero_b;  // as kiln's Zero says
+  const void* groups;  // not read: a kernel is called for each group
+  void* scale_d;  // of no kernel that is generated
+  const void* zero_a;         // 32-bit integers, as kiln's Scale says
+  const void* column_sums_b;  // those of op(B), 32-bit integers
+  const void* index_a;  // not read: a kernel is called with rows in order
+  const void* index_d;
+  const void* row_weights;
+  void* amax_d;  // one fp32, raised to the largest magnitude of D: the caller clears it
+  const void* extra[8];  // the expression's operands, and where their lines and batches begin
+  long long extra_ld[8], extra_stride[8];
+};
+
+/// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.
+enum {
+  kBiasPerRow = 1,
+  kBiasPerColumn = 2,
+  kActivationRelu = 1,
+  kActivationGeluTanh = 2,
+  kActivationGeluErf = 3,
+  kActivationSilu = 4
+};
+
+/// What every kernel object exports, by these names.
+using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
+using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
+/// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
+/// kernel without it is called with KilnArgs. "kiln_direct"
+using KilnDirectFn = void (*)(const void* a, const void* b, const void* c, void* d,
+                              const void* bias, const void* residual, double alpha, double beta);
+/// How many of `threads` threads have something to do; a kernel without it uses them all.
+using KilnThreadsFn = int (*)(const KilnArgs* args, int threads);  // "kiln_threads"
+}
+
+// ---- parameters ----
+using TypeA = Bfloat;             // elements of A
+using TypeB = Bfloat;             // elements of B
+using TypeD = Bfloat;             // elements of C and D
+constexpr int kVectorBytes = 64;  // accumulators of vfmadd231ps
+constexpr int kMr = 8;            // rows of the register tile
+constexpr int kNv = 3;            // vectors across the register tile
+constexpr int kUnroll = 4;        // k steps in the inner loop's body
+constexpr int kRowUnit = 8;       // rows are divided among threads at multiples of this
+constexpr int kColumnUnit = 48;   // columns are divided among threads at multiples of this
+constexpr int kPanelStep = 1;     // rows of a panel of B are a multiple of this
+constexpr int kColumnSums = 0;    // rows of column sums behind a panel of B
+constexpr u32 kFlip = 0u;         // turns signed bytes of A into unsigned ones
+constexpr bool kPackA = true;     // A is copied to strips
+constexpr bool kPackB = true;     // B is copied to panels
+constexpr int kFetchA = 1;        // lines of A's next rows that 8 steps fetch ahead
+constexpr int kFetchB = 2;        // lines of B's next block that 8 steps fetch ahead
+
+// ---- cpu/common/epilogue.h ----
+// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
+// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+
+/// Partial accumulators of earlier k, where D's type would round them: that of element (row,
+/// column) of D lies at (row - row0, column - column0).
+struct Partial {
+  Acc* sums;
+  i64 ld, row0, column0;
+  Acc* at(i64 row, i64 column) const { return sums + (row - row0) * ld + (column - column0); }
+};
+
+/// Where results go. Pointers are those of one batch.
+struct Output {
+  TypeD* d;
+  const TypeD* c;         // null when beta == 0: C is then never read
+  const TypeD* residual;  // laid out as D
+  const Real* bias;
+  i64 ldd, ldc;
+  Real alpha, beta;
+  Partial partial;
+  const float* x0;
+  const Bfloat* x1;
+  const float* x2;
+  const Bfloat* x3;
+  i64 ld3;
+};
+
+KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
+  Output out;
+  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  out.residual =
+      static_cast<const TypeD*>(args.residual) + (args.residual ? batch * args.stride_d : 0);
+  out.bias = static_cast<const Real*>(args.bias);
+  out.ldd = args.ldd;
+  out.ldc = args.ldc;
+  out.alpha = Real(args.alpha);
+  out.beta = Real(args.beta);
+  out.x0 = static_cast<const float*>(args.extra[0]);
+  out.x1 = static_cast<const Bfloat*>(args.extra[1]);
+  out.x2 = static_cast<const float*>(args.extra[2]);
+  out.x3 = static_cast<const Bfloat*>(args.extra[3]);
+  out.ld3 = args.extra_ld[3];
+  out.partial = {};
+  return out;
+}
+
+/// Whether accumulators hold the first and the last of k.
+struct Pass {
+  bool first, last;
+};
+
+/// e^x to about 1 ulp: 2^n times a polynomial in the rest, |rest| ≤ ln 2 / 2.
+template <int L>
+KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
+  Vec<float, L> clamped = __builtin_elementwise_min(
+      __builtin_elementwise_max(x, Vec<float, L>(-104.0f)), Vec<float, L>(89.0f));
+  Vec<float, L> n = __builtin_elementwise_roundeven(clamped * 1.44269504f);
+  using V = Vec<float, L>;
+  V r = fused(n, V(-0.693359375f), clamped);  // ln 2 in two parts: the first is exact times n
+  r = fused(n, V(2.12194440e-4f), r);
+  V p = fused(r, V(1.0f / 5040), V(1.0f / 720));
+  p = fused(p, r, V(1.0f / 120));
+  p = fused(p, r, V(1.0f / 24));
+  p = fused(p, r, V(1.0f / 6));
+  p = fused(p, r, V(0.5f));
+  p = fused(p * r, r, r) + 1.0f;
+  // Two factors, because n reaches beyond the exponents of normal floats at both ends.
+  Vec<i32, L> whole = __builtin_convertvector(n, Vec<i32, L>), half = whole >> 1;
+  auto power = [](Vec<i32, L> e) { return bits_of<Vec<float, L>>((e + 127) << 23); };
+  Vec<float, L> y = p * power(half) * power(whole - half);
+  return x == x ? y : x;
+}
+
+/// A polynomial where 1 - 2 / (e^2x + 1) would cancel.
+template <int L>
+KILN_INLINE Vec<float, L> tangent(Vec<float, L> x) {
+  using V = Vec<float, L>;
+  const V size = __builtin_elementwise_abs(x), square = x * x;
+  V near = fused(square, V(-0.00609671416f), V(0.020997179f));
+  near = fused(near, square, V(-0.0538509096f));
+  near = fused(near, square, V(0.133327697f));
+  near = fused(near, square, V(-0.333333289f));
+  near = fused(near * square, x, x);
+  const V far = 1.0f - 2.0f / (exponential<L>(2.0f * size) + 1.0f);
+  return size < 0.625f ? near : (x < 0.0f ? -far : far);
+}
+
+/// One element.
+template <typename T>
+KILN_INLINE Real element(const T* from) {
+  return to_real<2>(Vec<Raw<T>, 2>(*reinterpret_cast<const Raw<T>*>(from)), T{})[0];
+}
+/// The same value for all lanes.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> same(const T* from) {
+  return Vec<Real, L>(element(from));
+}
+/// `count` elements that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(from + i * stride);
+  return x;
+}
+/// The indices of the lanes from the first one's on.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
+  return Vec<Real, L>{Real(first + I)...};
+}
+
+/// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
+template <int L>
+KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
+                        Pass pass) {
+  TypeD* d = out.d + row * out.ldd + column;
+  if (!pass.first) sum += load_first<L>(out.partial.at(row, column), columns);
+  if (!pass.last) return store_first<L>(out.partial.at(row, column), sum, columns);
+  Vec<Real, L> v = __builtin_convertvector(sum, Vec<Real, L>) * out.alpha;
+  if (out.c) v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
+  if (pass.last) {
+    using Value = Vec<Real, L>;
+    const Value x0 = same<L>(out.x0 + row);
+    const Value x1 = load_real<L>(out.x1 + column, columns);
+    const Value x2 = same<L>(out.x2);
+    const Value x3 = apart<L>(out.x3 + column * out.ld3 + row, out.ld3, columns);
+    const Value acc = v;
+    const Value t0 = acc * x0 + x1;
+    v = (t0 > x2 ? tangent(t0) : t0 / Value(Real(3.0))) * x3 + Value(Real(row)) - counted<L>(column, Iota<L>{});
+  }
+  store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
+}
