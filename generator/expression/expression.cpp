@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <atomic>
 #include <cassert>
-#include <deque>
 #include <map>
 #include <mutex>
 
@@ -13,46 +14,83 @@ namespace kiln {
 namespace expression {
 namespace {
 
+/// Canonical programs by their numbers, which calls read without a lock. Chunks never move.
+class Numbered {
+ public:
+  static constexpr std::size_t kMost = 1 << 16;
+
+  std::size_t count() const { return count_.load(std::memory_order_acquire); }
+  const Program* operator[](std::size_t index) const {
+    return chunks_[index / kChunk].load(std::memory_order_acquire)[index % kChunk];
+  }
+  /// Under a lock; count() < kMost.
+  void add(const Program* program) {
+    const std::size_t index = count();
+    std::atomic<const Program**>& chunk = chunks_[index / kChunk];
+    if (chunk == nullptr) chunk = new const Program* [kChunk] {};
+    chunk.load()[index % kChunk] = program;
+    count_.store(index + 1, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::size_t kChunk = 256;
+  std::array<std::atomic<const Program**>, kMost / kChunk> chunks_{};
+  std::atomic<std::size_t> count_{0};
+};
+
 /// Never destroyed: threads may be at work when a program ends.
 struct Table {
   std::mutex lock;
   std::map<std::string, const Program*, std::less<>> by_text;  // canonical ones
-  std::deque<const Program*> by_id;                            // of id - 1
   std::map<std::string, const Program*, std::less<>> named;    // by names and text
+  Numbered by_id;                                              // of id - 1; read without the lock
 };
 Table& table() {
   static Table* const all = new Table;
   return *all;
 }
 
-}  // namespace
-
-const Program* interned(Program program) {
+/// Null: the table has no room for another one that a program makes. Half of it is for transposes,
+/// of which each such one has one.
+const Program* interned(Program program, bool made) {
   program.text = canonical_text(program);
   std::string names = program.text;
   bool canonical = true;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
-    names += ' ' + program.operands[i].name;
+    names += fmt::format(" {}", program.operands[i].name);
     canonical = canonical && program.operands[i].name == fmt::format("x{}", i);
   }
   Table& all = table();
   const std::scoped_lock guard(all.lock);
   if (const auto known = all.named.find(names); known != all.named.end()) return known->second;
-  const Program*& first = all.by_text[program.text];
-  if (first == nullptr) {
+  auto first = all.by_text.find(program.text);
+  const bool full = first == all.by_text.end() ? all.by_id.count() >= Numbered::kMost / 2 : false;
+  if (made && (full || all.named.size() >= Numbered::kMost)) return nullptr;
+  if (first == all.by_text.end()) {
     Program own = program;
     for (std::size_t i = 0; i < own.operands.size(); ++i)
       own.operands[i].name = fmt::format("x{}", i);
-    own.id = static_cast<std::uint32_t>(all.by_id.size()) + 1;
+    own.id = static_cast<std::uint32_t>(all.by_id.count()) + 1;
     auto* const kept = new Program(std::move(own));
     kept->canonical = kept;
-    first = all.by_id.emplace_back(kept);
+    all.by_id.add(kept);
+    first = all.by_text.emplace(kept->text, kept).first;
   }
-  if (canonical) return all.named[names] = first;
-  program.id = first->id;
-  program.canonical = first;
+  if (canonical) return all.named[names] = first->second;
+  program.id = first->second->id;
+  program.canonical = first->second;
   return all.named[names] = new Program(std::move(program));
 }
+
+/// The expression of a program that a caller made.
+Result<Expression> kept(Program program) {
+  if (const Program* const found = interned(std::move(program), true)) return Expression(found);
+  return fail(
+      ErrorCode::unsupported,
+      fmt::format("epilogue: more than {} expressions in one process", Numbered::kMost / 2));
+}
+
+}  // namespace
 
 Expression transposed(const Expression& of) {
   if (of.empty()) return of;
@@ -65,7 +103,7 @@ Expression transposed(const Expression& of) {
   for (Value& value : program.values)
     if (value.op == Op::index)
       value.which = static_cast<std::uint8_t>(exchanged(static_cast<Index>(value.which)));
-  return Expression(interned(std::move(program)));
+  return Expression(interned(std::move(program), false));
 }
 
 }  // namespace expression
@@ -73,7 +111,7 @@ Expression transposed(const Expression& of) {
 Result<Expression> Expression::parse(std::string_view text) {
   Result<expression::Program> program = expression::parsed(text);
   if (!program) return tl::unexpected(program.error());
-  return Expression(expression::interned(std::move(*program)));
+  return expression::kept(std::move(*program));
 }
 
 std::string_view Expression::text() const { return empty() ? std::string_view{} : program_->text; }
@@ -83,22 +121,21 @@ std::span<const ExtraOperand> Expression::operands() const {
   return program_->operands;
 }
 
-Expression Expression::with_operands(std::span<const ExtraOperand> operands) const {
+Result<Expression> Expression::with_operands(std::span<const ExtraOperand> operands) const {
   if (empty()) return *this;
   expression::Program program = *program_;
   assert(operands.size() == program.operands.size());
   program.operands.assign(operands.begin(), operands.end());
-  return Expression(expression::interned(std::move(program)));
+  return expression::kept(std::move(program));
 }
 
 std::uint32_t Expression::id() const { return empty() ? 0 : program_->id; }
 
 std::optional<Expression> Expression::of_id(std::int64_t id) {
   if (id == 0) return Expression{};
-  expression::Table& all = expression::table();
-  const std::scoped_lock guard(all.lock);
-  if (id < 0 || id > std::ssize(all.by_id)) return std::nullopt;
-  return Expression(all.by_id[static_cast<std::size_t>(id - 1)]);
+  const expression::Numbered& all = expression::table().by_id;
+  if (id < 0 || static_cast<std::uint64_t>(id) > all.count()) return std::nullopt;
+  return Expression(all[static_cast<std::size_t>(id - 1)]);
 }
 
 }  // namespace kiln

@@ -53,8 +53,6 @@ struct Program {
 Result<Program> parsed(std::string_view text);
 /// Of a program without one.
 std::string canonical_text(const Program& program);
-/// The place of the program in the table, where it remains.
-const Program* interned(Program program);
 /// Of D's transpose: the indices m and n are exchanged.
 Expression transposed(const Expression& expression);
 

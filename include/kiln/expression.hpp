@@ -60,7 +60,8 @@ class KILN_API Expression {
  public:
   /// Nothing follows the product.
   constexpr Expression() = default;
-  /// Errors: bad_input, naming the column of the text.
+  /// Errors: bad_input, naming the column of the text; unsupported (more than 32,768 expressions in
+  /// one process, which keeps them).
   static Result<Expression> parse(std::string_view text);
   /// Whether nothing follows the product.
   constexpr bool empty() const { return program_ == nullptr; }
@@ -71,8 +72,8 @@ class KILN_API Expression {
   std::span<const ExtraOperand> operands() const;
 
   /// The same with operands of other types, layouts and names: as many, each with the same indices
-  /// in whatever order.
-  Expression with_operands(std::span<const ExtraOperand> operands) const;
+  /// in whatever order. Errors: unsupported (too many expressions in one process).
+  Result<Expression> with_operands(std::span<const ExtraOperand> operands) const;
 
   friend bool operator==(const Expression& x, const Expression& y) { return x.id() == y.id(); }
   friend std::strong_ordering operator<=>(const Expression& x, const Expression& y) {

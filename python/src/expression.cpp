@@ -83,7 +83,7 @@ Expression expression_of(std::string_view text, const ExpressionCall& call, Oper
     take_layout(all[i], array, call.gemm);
     operands.extra.at(i) = array.data;
   }
-  return parsed.with_operands(all);
+  return value_or_raise(parsed.with_operands(all));
 }
 
 }  // namespace kiln::python

@@ -1,0 +1,74 @@
+// Mistakes in what generated code makes of an expression, planted one at a time: wrong indices,
+// leading dimensions and batches, wrong functions, dropped casts and guards, and each piece of the
+// order in which values are made. Intervals must be narrow enough to find them.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "generator/families/cuda/mma/config.h"
+#include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/wgmma/config.h"
+#include "support/mutants.h"
+
+namespace kiln::expression_mutants_test {
+
+using test::Base;
+using test::Mutant;
+
+const Base kSimt{
+    "expression_simt", "sm_80",
+    "fp32 N N 37 45 20 batch=2 epilogue=y=gelu(acc+b[n]);d=y*s[m]+r[batch,m,n]:ld=50+c[]*(n-m)",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+const Base kFunctions{
+    "expression_functions", "sm_80",
+    "fp32 N N 37 45 20 epilogue=d=where(acc<=b[n],tanh(acc)-exp(-abs(acc)),"
+    "clamp(acc/3,-1,1)+sigmoid(acc)*log(1+relu(acc)))-rsqrt(1+acc*acc)+round(acc)+max(acc,t[n,m])",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+const Base kMma{
+    "expression_mma", "sm_80", "bf16 N T 70 70 64 epilogue=d=silu(acc*s[m])+r[m,n]:fp16 align=16",
+    CudaMma{.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 2}};
+const Base kWgmma{"expression_wgmma", "sm_90a",
+                  "bf16 N T 150 90 200 epilogue=d=relu(acc+b[n]:bf16)*r[m,n]-t[n,m]:fp32 align=16",
+                  CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+
+const std::vector<Mutant> kMutants{
+    {&kSimt, "reads the rows' operand by column", "out.x1[row]", "out.x1[column]"},
+    {&kSimt, "reads the columns' operand by row", "out.x0[column]", "out.x0[row]"},
+    {&kSimt, "takes D's leading dimension", "row * out.ld2", "row * out.ldd"},
+    {&kSimt, "gives all batches the first matrix", " + batch * args.extra_stride[2]", ""},
+    {&kSimt, "takes another operand's pointer", "args.extra[3]", "args.extra[0]"},
+    {&kSimt, "exchanges the indices", "Real(column) - Real(row)", "Real(row) - Real(column)"},
+    {&kSimt, "leaves out the last addition", " + product(x.x3,", " + Real(0) * product(x.x3,"},
+    {&kSimt, "applies the function after the product", "gelu_tanh(acc + x.x0)",
+     "gelu_tanh(acc) + x.x0"},
+    {&kSimt, "drops a cubic term", "Real(0.044715)", "Real(0.0447)"},
+    {&kFunctions, "compares without equality and on the other side", "acc <= x.x0", "acc > x.x0"},
+    {&kFunctions, "takes tanh for x", "return size < 0.625f ? near", "return size < 1.5f ? x"},
+    {&kFunctions, "cuts a coefficient of tanh", "0.333333289f", "0.3333f"},
+    {&kFunctions, "divides by what is nearly the number", "1.0 / 3.0", "0.3333"},
+    {&kFunctions, "clamps on one side", "smaller(larger(x, low), high)", "larger(x, low)"},
+    {&kFunctions, "rounds towards zero", "return rint(x)", "return Real(int(x))"},
+    {&kFunctions, "drops the sign of a magnitude", "return fabs(x)", "return x"},
+    {&kFunctions, "takes another logarithm", "return log(x)", "return log(x) * Real(1.0001)"},
+    {&kFunctions, "takes a root for its inverse", "return rsqrt(x)", "return Real(1) / x"},
+    {&kFunctions, "reads a column-major operand by rows", "column * out.ld1 + row",
+     "row * out.ld1 + column"},
+    {&kMma, "reads half precision as bf16", "Half{load_if(", "Bfloat{load_if("},
+    {&kMma, "loads the next column", "extras_at(out, row, column + e)",
+     "extras_at(out, row, column + e + 1)"},
+    {&kMma, "takes the neighbour's operands", "extras[e + s]", "extras[e + s ^ 1]"},
+    {&kWgmma, "takes the first element's operands", "extras[e]))", "extras[0]))"},
+    {&kWgmma, "loads the operands of another row", "left + (e & 2) * 4, r",
+     "left + (e & 2) * 2, r"},
+    {&kWgmma, "adds what is subtracted", " - x.x2", " + x.x2"},
+    {&kWgmma, "clips on the other side", "return x < Real(0) ? Real(0) : x;",
+     "return x > Real(0) ? Real(0) : x;"},
+};
+
+TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
+
+TEST(ExpressionMutants, UnchangedKernelsAreClean) {
+  test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma});
+}
+
+}  // namespace kiln::expression_mutants_test
