@@ -11,6 +11,7 @@
 
 #include "cache/exchange/attached_file.h"
 #include "cache/exchange/winners_first.h"
+#include "cache/keys.h"
 #include "cache/layers/layers.h"
 #include "cache/layers/trust.h"
 #include "cache/records/compact.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/rows/proof_text.h"
+#include "cache/rows/rows.h"
 #include "cache/rows/seal.h"
 
 namespace kiln {
