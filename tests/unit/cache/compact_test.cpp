@@ -14,6 +14,7 @@
 #include "cache/records/maintenance.h"
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
+#include "generator/problem/fields.h"
 #include "support/stored.h"
 #include "support/temp_dir.h"
 

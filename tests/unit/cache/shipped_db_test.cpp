@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cache/exchange/refresh.h"
+#include "cache/keys.h"
 #include "cache/layers/schema.h"
 #include "cache/record.h"
 #include "cache/records/class_kernels.h"
