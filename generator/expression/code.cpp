@@ -12,18 +12,11 @@
 namespace kiln::expression {
 namespace {
 
-bool has(const ExtraOperand& operand, Index index) {
-  return std::ranges::find(operand.index, index) != operand.index.end();
-}
-bool is_matrix(const ExtraOperand& operand) {
-  return has(operand, Index::m) && has(operand, Index::n);
-}
-
 /// The load that an operand's indices ask for.
 std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
   if (is_matrix(operand)) return operand.index.back() == Index::n ? dialect.rows : dialect.columns;
-  if (has(operand, Index::n)) return dialect.along_n;
-  return has(operand, Index::m) ? dialect.along_m : dialect.one;
+  if (has_index(operand, Index::n)) return dialect.along_n;
+  return has_index(operand, Index::m) ? dialect.along_m : dialect.one;
 }
 
 /// A number of fp64, which without a point or an exponent would be an integer.
@@ -119,7 +112,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const ExtraOperand& operand = program.operands[i];
     const std::string_view type = dialect.type(types[i]);
-    const std::string batch = has(operand, Index::batch)
+    const std::string batch = has_index(operand, Index::batch)
                                   ? fmt::format(" + batch * args.extra_stride[{}]", i)
                                   : std::string();
     members += fmt::format("const {}* x{};\n", type, i);

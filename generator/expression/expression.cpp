@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <map>
 #include <mutex>
 
@@ -64,21 +64,19 @@ const Program* interned(Program program, bool made) {
   const std::scoped_lock guard(all.lock);
   if (const auto known = all.named.find(names); known != all.named.end()) return known->second;
   auto first = all.by_text.find(program.text);
-  const bool full = first == all.by_text.end() ? all.by_id.count() >= Numbered::kMost / 2 : false;
+  const bool full = first == all.by_text.end() && all.by_id.count() >= Numbered::kMost / 2;
   if (made && (full || all.named.size() >= Numbered::kMost)) return nullptr;
   if (first == all.by_text.end()) {
     Program own = program;
     for (std::size_t i = 0; i < own.operands.size(); ++i)
       own.operands[i].name = fmt::format("x{}", i);
     own.id = static_cast<std::uint32_t>(all.by_id.count()) + 1;
-    auto* const kept = new Program(std::move(own));
-    kept->canonical = kept;
-    all.by_id.add(kept);
-    first = all.by_text.emplace(kept->text, kept).first;
+    const auto* const added = new Program(std::move(own));
+    all.by_id.add(added);
+    first = all.by_text.emplace(added->text, added).first;
   }
   if (canonical) return all.named[names] = first->second;
   program.id = first->second->id;
-  program.canonical = first->second;
   return all.named[names] = new Program(std::move(program));
 }
 
@@ -122,9 +120,28 @@ std::span<const ExtraOperand> Expression::operands() const {
 }
 
 Result<Expression> Expression::with_operands(std::span<const ExtraOperand> operands) const {
+  const std::span<const ExtraOperand> own = this->operands();
+  if (operands.size() != own.size())
+    return fail(ErrorCode::bad_input,
+                fmt::format("operands = {}: the expression has {}", operands.size(), own.size()));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const ExtraOperand& given = operands[i];
+    if (!std::ranges::is_permutation(given.index, own[i].index))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("operands[{}] ({}): must have the indices of {}", i, given.name,
+                              own[i].name));
+    if (given.dtype && !expression::is_operand_type(*given.dtype))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("operands[{}] ({}): dtype = {}: must be fp32, fp64, fp16 or bf16", i,
+                              given.name, kiln::name(*given.dtype)));
+    if (given.ld < 0 || (given.ld != 0 && !expression::is_matrix(given)))
+      return fail(ErrorCode::bad_input,
+                  fmt::format("operands[{}] ({}): ld = {}: must be 0, or positive where it has m "
+                              "and n",
+                              i, given.name, given.ld));
+  }
   if (empty()) return *this;
   expression::Program program = *program_;
-  assert(operands.size() == program.operands.size());
   program.operands.assign(operands.begin(), operands.end());
   return expression::kept(std::move(program));
 }

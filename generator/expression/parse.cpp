@@ -192,16 +192,11 @@ class Parser {
         continue;
       }
       const auto type = dtype_from(said);
-      if (!type || (*type != fp32 && *type != fp64 && *type != fp16 && *type != bf16))
+      if (!type || !is_operand_type(*type))
         stop(first, fmt::format("{}: a type of operands is fp32, fp64, fp16 or bf16", said));
       operand.dtype = *type;
     }
     return operand;
-  }
-
-  static bool is_matrix(const ExtraOperand& operand) {
-    return std::ranges::find(operand.index, Index::m) != operand.index.end() &&
-           std::ranges::find(operand.index, Index::n) != operand.index.end();
   }
 
   std::uint8_t operand(std::string_view word, std::size_t first) {

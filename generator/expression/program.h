@@ -2,6 +2,7 @@
 // of, none twice. Programs lie in a table of the process, one for each canonical text.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -32,6 +33,18 @@ constexpr std::string_view index_name(Index index) {
   return kNames.at(static_cast<std::size_t>(index));
 }
 
+/// Whether one of the indices is this one.
+inline bool has_index(const ExtraOperand& operand, Index index) {
+  return std::ranges::find(operand.index, index) != operand.index.end();
+}
+inline bool is_matrix(const ExtraOperand& operand) {
+  return has_index(operand, Index::m) && has_index(operand, Index::n);
+}
+/// Whether operands may have elements of the type: what kernels of all families load.
+constexpr bool is_operand_type(DType type) {
+  return type == fp32 || type == fp64 || type == fp16 || type == bf16;
+}
+
 inline constexpr std::size_t kMostValues = 96;
 inline constexpr std::size_t kLongestText = 1024;
 
@@ -41,7 +54,6 @@ struct Program {
   std::uint8_t d = 0;  // the value that D gets
   std::string text;    // canonical
   std::uint32_t id = 0;
-  const Program* canonical = nullptr;  // the same with the canonical names; itself, if it has them
 
   const Value& result() const { return values[d]; }
   bool uses(Op op) const;

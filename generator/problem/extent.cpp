@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "generator/expression/program.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
 #include "generator/problem/indices.h"
@@ -148,10 +149,6 @@ std::vector<DType> types_of_extras(const Gemm& gemm) {
   return types;
 }
 
-bool has_index(const ExtraOperand& extra, Index index) {
-  return std::ranges::find(extra.index, index) != extra.index.end();
-}
-
 bool is_output(const Gemm& gemm, Operand which) {
   if (which == Operand::scale_d)
     return gemm.d.q.scale != Scale::none && gemm.d.q.scale != Scale::tensor;
@@ -182,7 +179,7 @@ DType dtype_of(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
   if (const ExtraOperand* const extra = extra_of(gemm, which)) {
     if (extra->dtype) return *extra->dtype;
-    if (has_index(*extra, Index::m) && has_index(*extra, Index::n)) return gemm.d.dtype;
+    if (expression::is_matrix(*extra)) return gemm.d.dtype;
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
   if (which == Operand::bias) {
@@ -250,7 +247,7 @@ int alignment_of_d(const Gemm& gemm) {
 bool shared_by_batches(const Gemm& gemm, Operand which) {
   if (is_list(which) || which == Operand::amax_d) return true;
   if (const ExtraOperand* const extra = extra_of(gemm, which))
-    return !has_index(*extra, Index::batch);
+    return !expression::has_index(*extra, Index::batch);
   if (gemm.grouping() == Grouping::k) return shared_by_groups_of_k(gemm, which);
   const bool rows = gemm.grouping() == Grouping::rows;
   if (which == Operand::bias)

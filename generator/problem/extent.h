@@ -30,8 +30,6 @@ inline constexpr Operand kBesideD[] = {Operand::scale_d, Operand::amax_d};
 const ExtraOperand* extra_of(const Gemm& gemm, Operand which);
 /// The types of all of them.
 std::vector<DType> types_of_extras(const Gemm& gemm);
-/// Whether one of the indices is this one.
-bool has_index(const ExtraOperand& extra, Index index);
 /// Whether it is a list of 32-bit integers: of groups, or of rows.
 bool is_list(Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.

@@ -72,7 +72,8 @@ class KILN_API Expression {
   std::span<const ExtraOperand> operands() const;
 
   /// The same with operands of other types, layouts and names: as many, each with the same indices
-  /// in whatever order. Errors: unsupported (too many expressions in one process).
+  /// in whatever order. Errors: bad_input (another number of operands, other indices, a type or ld
+  /// that operands cannot have), unsupported (too many expressions in one process).
   Result<Expression> with_operands(std::span<const ExtraOperand> operands) const;
 
   friend bool operator==(const Expression& x, const Expression& y) { return x.id() == y.id(); }

@@ -583,7 +583,8 @@ KILN_API kiln_status kiln_column_sums(const kiln_gemm_desc* desc, const void* b,
 
 /** What follows a product, as text: `d=gelu(acc+b[n])+r[m,n]` (the guide has the language). Writes
  * a number for kiln_gemm_desc::expression, of this process; equal expressions have equal numbers,
- * which are never released. Errors: KILN_BAD_INPUT, naming the column of the text. */
+ * which are never released. Errors: KILN_BAD_INPUT, naming the column of the text;
+ * KILN_UNSUPPORTED, more than 32,768 of them in one process. */
 KILN_API kiln_status kiln_expression_parse(const char* text, int* expression);
 /** The text that all equal expressions have, whose operands are x0, x1, … as kiln_operands::extra
  * has them; valid for ever. NULL: there is no such expression. */

@@ -331,31 +331,29 @@ void Builder::read_c() {
 }
 
 void Builder::read_expression() {
-  std::size_t used = 0;
+  // Of matmul()'s own arguments an expression may read the bias and the residual by their names.
+  std::vector<std::pair<std::string, PyObject*>> given;
+  if (arguments_.bias) given.emplace_back("bias", arguments_.bias);
+  if (arguments_.residual) given.emplace_back("residual", arguments_.residual);
+  for (const NamedArgument& each : arguments_.named)
+    given.emplace_back(py::cast<std::string>(each.name), each.value);
   const auto argument = [&](const char* name) -> PyObject* {
-    if (arguments_.bias && std::string_view(name) == "bias") return ++used, arguments_.bias;
-    if (arguments_.residual && std::string_view(name) == "residual")
-      return ++used, arguments_.residual;
-    for (const NamedArgument& each : arguments_.named)
-      if (PyUnicode_CompareWithASCIIString(each.name, name) == 0) return ++used, each.value;
-    return nullptr;
+    const auto found = std::ranges::find(given, name, &std::pair<std::string, PyObject*>::first);
+    return found != given.end() ? found->second : nullptr;
   };
-  call_.gemm.epilogue.expression = expression_of(text(arguments_.epilogue, "epilogue"),
-                                                 {call_.gemm, call_.place, argument,
-                                                  [&](PyObject* object, const char* name) {
-                                                    Array array = read(object, name);
-                                                    if (stacked_ && array.dims == 3)
-                                                      array = as_rows(array);
-                                                    return array;
-                                                  }},
-                                                 call_.operands, call_.numbers);
-  const std::size_t given = arguments_.named.size() + (arguments_.bias != nullptr ? 1 : 0) +
-                            (arguments_.residual != nullptr ? 1 : 0);
-  if (used < given)
-    raise_type_error(
-        fmt::format("{} of the arguments are operands that the epilogue reads, {} are "
-                    "given",
-                    used, given));
+  const Expression expression =
+      expression_of(text(arguments_.epilogue, "epilogue"),
+                    {call_.gemm, call_.place, argument,
+                     [&](PyObject* object, const char* name) {
+                       const Array array = read(object, name);
+                       return stacked_ && array.dims == 3 ? as_rows(array) : array;
+                     }},
+                    call_.operands, call_.numbers);
+  for (const auto& [name, value] : given)
+    if (std::ranges::find(expression.operands(), name, &ExtraOperand::name) ==
+        expression.operands().end())
+      raise_type_error(fmt::format("{} is given: the epilogue does not read it", name));
+  call_.gemm.epilogue.expression = expression;
 }
 
 void Builder::read_bias() {

@@ -225,7 +225,11 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int count,
     if (step.op == op_acc) {
       x[i] = acc;
     } else if (step.op == op_operand) {
-      x[i] = exactly(operands[step.which], p);
+      // Values of fp32 round what is loaded from fp64.
+      ExpressionStep load = step;
+      const double value = operands[step.which];
+      load.exact = p.roundoff < 1e-10 || double(float(value)) == value;
+      x[i] = rounded(exactly(value, p), load, p, 0);
     } else if (step.op == op_number) {
       x[i] = rounded(exactly(step.number, p), step, p, 0);
     } else if (step.op == op_index) {

@@ -151,6 +151,26 @@ TEST(Expressions, ThatAreTooLongAreRefused) {
   EXPECT_NE(canonical(std::string(2000, 'a')).find("at most 1024"), std::string::npos);
 }
 
+TEST(Expressions, TakeOperandsOfOtherTypesAndLayouts) {
+  const Expression x = Expression::parse("d=acc*r[m,n]+s[m]").value();
+  std::vector<ExtraOperand> operands(x.operands().begin(), x.operands().end());
+  const auto text_with = [&] {
+    const auto changed = x.with_operands(operands);
+    return changed ? std::string(changed->text()) : changed.error().message;
+  };
+  operands[0].dtype = bf16, operands[0].ld = 40;
+  std::swap(operands[0].index[0], operands[0].index[1]);
+  EXPECT_EQ(text_with(), "d=acc*x0[n,m]:bf16:ld=40+x1[m]");
+  operands[1].ld = 3;
+  EXPECT_EQ(text_with(), "operands[1] (s): ld = 3: must be 0, or positive where it has m and n");
+  operands[1].ld = 0, operands[1].dtype = fp8_e4m3;
+  EXPECT_EQ(text_with(), "operands[1] (s): dtype = fp8_e4m3: must be fp32, fp64, fp16 or bf16");
+  operands[1].dtype = {}, operands[1].index = {Index::n};
+  EXPECT_EQ(text_with(), "operands[1] (s): must have the indices of s");
+  operands.pop_back();
+  EXPECT_EQ(text_with(), "operands = 1: the expression has 2");
+}
+
 TEST(Expressions, AProblemRefusesWhatCannotBeBesideThem) {
   const auto refusal = [](std::string_view keys) {
     const auto gemm = parse_gemm(fmt::format("fp16 N T 8 16 32 epilogue=d=acc*2 {}", keys));

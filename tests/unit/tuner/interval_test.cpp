@@ -86,6 +86,15 @@ TEST(Intervals, AreNoWiderThanRoundings) {
   EXPECT_GT(valley.low, -0.27847);
 }
 
+TEST(Intervals, OfOperandsOfFp64AreWhatFp32MakesOfThem) {
+  const Interval third = of("d=c[]", number(0), {1.0 / 3});
+  EXPECT_LE(third.low, double(1.0F / 3));
+  EXPECT_GE(third.high, double(1.0F / 3));
+  EXPECT_LT(third.high - third.low, 1e-7);
+  const Interval whole = of("d=c[]", number(0), {3});
+  EXPECT_EQ(whole.low, whole.high);
+}
+
 TEST(Intervals, KnowWhereNaNMayBe) {
   EXPECT_TRUE(of("d=log(acc)", {-1, 1, false}).nan);
   EXPECT_FALSE(of("d=log(acc)", {0.5, 1, false}).nan);
