@@ -63,9 +63,10 @@ consteval bool ends(std::size_t size, std::size_t offset, std::size_t bytes) {
   return offset + bytes == size;
 }
 static_assert(ends(sizeof(kiln_gemm_desc), offsetof(kiln_gemm_desc, expression), sizeof(int)));
-static_assert(ends(sizeof(kiln_operands), offsetof(kiln_operands, extra),
-                   sizeof(kiln_operands::extra)));
+static_assert(ends(sizeof(kiln_operands), offsetof(kiln_operands, outputs),
+                   sizeof(kiln_operands::outputs)));
 static_assert(std::extent_v<decltype(kiln_operands::extra)> == kExtraOperands);
+static_assert(std::extent_v<decltype(kiln_operands::outputs)> == kExpressionOutputs);
 static_assert(ends(sizeof(kiln_options), offsetof(kiln_options, untuned_user), sizeof(void*)));
 static_assert(ends(sizeof(kiln_tune_options), offsetof(kiln_tune_options, candidates),
                    sizeof(int)));

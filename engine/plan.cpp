@@ -16,6 +16,7 @@
 #include "generator/problem/product_list.h"
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reductions.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/no_cancel.h"
@@ -121,10 +122,12 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
   const PackedLayout* packed = plan.gemm.b_packed ? &plan.packed_layout : nullptr;
   clear_amax(args);
-  parallel(plan.threads, [&](int thread, int threads) {
-    run_reference(plan.problem, args, packed, thread, threads);
+  return reducing(args, plan.threads, [&](const HostArgs& own) -> Status {
+    parallel(plan.threads, [&](int thread, int threads) {
+      run_reference(plan.problem, own, packed, thread, threads);
+    });
+    return {};
   });
-  return {};
 }
 
 /// Whether what a call writes beside D meets no other operand.
@@ -269,7 +272,8 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && bytes_of_call(plan.args, plan.workspace_bytes) == 0 &&
                    !plan.gemm.b_packed && !grouped(plan.gemm) && !plan.gemm.amax_d &&
-                   plan.counter == nullptr && plan.rules[Operand::d].bytes != 0;
+                   plan.args.reduced_of == nullptr && plan.counter == nullptr &&
+                   plan.rules[Operand::d].bytes != 0;
   const bool plain = std::ranges::all_of(kOperands, [&](Operand which) {
     return is_of_every_product(which) || plan.rules[which].bytes == 0;
   });

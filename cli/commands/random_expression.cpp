@@ -16,6 +16,13 @@ constexpr std::array kDrawnOperands{"b[n]",        "r[m,n]",     "s[m]",        
                                     "c[]",         "e[batch,n]", "f[batch,m,n]", "g[n]:fp16",
                                     "h[m,n]:bf16", "i[batch]",   "j[m]:fp64",    "k[batch,n,m]"};
 
+/// What is stored beside D, with the index that a batch needs.
+constexpr std::array kDrawnOutputs{";u[batch,m,n]={}",         ";p[batch,m]=sum({})",
+                                   ";v[batch,n]:fp16=max({})", ";w[batch,n,m]:bf16={}",
+                                   ";q[batch,n]=sum({})",      ";x[batch]=min({})",
+                                   ";o[batch,m,n]:fp32={}",    ";l[batch,m]=logsumexp(min({},8))",
+                                   ";a[batch]=sum({})"};
+
 class ExpressionDraw {
  public:
   explicit ExpressionDraw(Draw& draw) : draw_(draw) {}
@@ -27,7 +34,14 @@ class ExpressionDraw {
       out = fmt::format("y={};", value(2));
       named_ = true;
     }
-    return out + fmt::format("d={}", value(3));
+    out += fmt::format("d={}", value(3));
+    if (!draw_.one_in(3)) return out;
+    const std::uint64_t first = draw_.below(kDrawnOutputs.size());
+    for (std::uint64_t i = 0; i < 1 + draw_.below(2); ++i) {
+      const std::string_view output = kDrawnOutputs.at((first + 3 * i) % kDrawnOutputs.size());
+      out += fmt::format(fmt::runtime(output), value(2));
+    }
+    return out;
   }
 
  private:
@@ -68,6 +82,8 @@ class ExpressionDraw {
       case language::Course::difference:
       case language::Course::product:
         return fmt::format("({}){}({})", inner(), f.infix, inner());
+      case language::Course::drawn:
+        return fmt::format("{}({},m,n)", f.name, draw_.below(1000));
       default:
         return call(f, depth);
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -11,6 +12,9 @@
 
 namespace kiln::expression {
 namespace {
+
+/// What templates call the reductions.
+constexpr std::array<std::string_view, 5> kReducers{"", "Sum", "Largest", "Smallest", "LogSumExp"};
 
 /// The load that an operand's indices ask for.
 std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
@@ -77,13 +81,29 @@ std::string loads(const Program& program, const Dialect& dialect) {
   return out;
 }
 
-/// Statements that name values and make v.
-std::string statements(const Program& program, const Dialect& dialect) {
+/// Stores an output's value.
+std::string store(const ExtraOutput& output, std::size_t i, std::string_view type,
+                  const std::string& value, const Dialect& dialect) {
+  const std::string_view form = is_reduced(output)                       ? dialect.store_value
+                                : output.target.index.back() == Index::n ? dialect.store_rows
+                                                                         : dialect.store_columns;
+  return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("y{}", i)),
+                     fmt::arg("ld", fmt::format("ldy{}", i)), fmt::arg("type", type),
+                     fmt::arg("value", value)) +
+         "\n";
+}
+
+/// Statements that name values, make v and store what else is stored.
+std::string statements(const Program& program, const std::vector<DType>& types,
+                       const Dialect& dialect) {
   std::string out;
   if (program.uses(Op::acc)) out += "const Value acc = v;\n";
   Writer writer(program, CodeStyle{dialect});
   out += writer.named_values();
-  return out + fmt::format("v = {};\n", writer.result());
+  out += fmt::format("v = {};\n", writer.result());
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    out += store(program.outputs[i], i, dialect.type(types[i]), writer.result(i), dialect);
+  return out;
 }
 
 }  // namespace
@@ -91,6 +111,10 @@ std::string statements(const Program& program, const Dialect& dialect) {
 void add_values(TemplateValues& to, const Expression& expression) {
   for (int i = 0; i < kFunctionCount; ++i) to[fmt::format("uses_{}", kFunctions[i].name)] = "0";
   to["expression"] = expression.text();
+  const auto flag = [](bool is) { return is ? "1" : "0"; };
+  to["outputs"] = flag(!expression.outputs().empty());
+  to["reduces_all"] = flag(std::ranges::any_of(expression.outputs(), reduces_all));
+  to["reduces"] = flag(reduces(expression));
   if (expression.empty()) return;
   for (const auto& value : expression.program()->values)
     if (value.op == Op::call) to[fmt::format("uses_{}", kFunctions[value.which].name)] = "1";
@@ -104,14 +128,14 @@ bool uses_exponential(const Expression& expression) {
 }
 
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
-                                                        const std::vector<DType>& types,
+                                                        const ExtraTypes& types,
                                                         const Dialect& dialect) {
   if (expression.empty()) return {};
   const Program& program = *expression.program();
   std::string members, pointers, fields;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const ExtraOperand& operand = program.operands[i];
-    const std::string_view type = dialect.type(types[i]);
+    const std::string_view type = dialect.type(types.operands[i]);
     const std::string batch = has_index(operand, Index::batch)
                                   ? fmt::format(" + batch * args.extra_stride[{}]", i)
                                   : std::string();
@@ -123,6 +147,27 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     members += fmt::format("i64 ld{};\n", i);
     pointers += fmt::format("out.ld{0} = args.extra_ld[{0}];\n", i);
   }
+  std::string reductions, rest;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const ExtraOutput& output = program.outputs[i];
+    const std::string_view type = dialect.type(types.outputs[i]);
+    const std::string_view kept = is_reduced(output) ? dialect.value : type;
+    members += fmt::format("{}* y{};\ni64 ldy{};\n", kept, i, i);
+    pointers += fmt::format(
+        "out.y{0} = static_cast<{1}*>(args.outputs[{0}]) + batch * args.output_stride[{0}];\n"
+        "out.ldy{0} = args.output_ld[{0}];\n",
+        i, kept);
+    if (!is_reduced(output)) continue;
+    const auto reduce = [&](std::string_view what) {
+      return fmt::format("if (output == {0}) reduce_{1}<{2}, {3}>(args, {0});\n", i, what,
+                         kReducers.at(static_cast<std::size_t>(output.reduction)), type);
+    };
+    const bool all = reduces_all(output);
+    reductions += reduce(has_index(output.target, Index::m)   ? "rows"
+                         : has_index(output.target, Index::n) ? "columns"
+                                                              : "all");
+    if (all) rest += reduce("rest");
+  }
   // An included file has something in it.
   const auto or_none = [](std::string lines) {
     return lines.empty() ? std::string("// The expression has no operands.\n") : lines;
@@ -131,7 +176,9 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
           {"expression/pointers", or_none(pointers)},
           {"expression/fields", or_none(fields)},
           {"expression/loads", or_none(loads(program, dialect))},
-          {"expression/values", statements(program, dialect)}};
+          {"expression/values", statements(program, types.outputs, dialect)},
+          {"expression/reductions", std::move(reductions)},
+          {"expression/rest", std::move(rest)}};
 }
 
 }  // namespace kiln::expression

@@ -18,14 +18,18 @@ struct Dialect {
   std::string_view operand, definition;
   /// The load of an operand: {x} is its name, {ld} its leading dimension's.
   std::string_view one, along_m, along_n, rows, columns;
-  std::string_view m, n;  // the indices as values
+  /// Stores `{value}` of an element of D, of type {type}, to {x}; and as it is, to a row.
+  std::string_view store_rows, store_columns, store_value;
+  std::string_view value;  // the type of values
+  std::string_view m, n;   // the indices as values
   /// A function that multiplies, where a product with an operator could be fused with an addition
   /// in one kernel and not in another.
   std::string_view product = {};
 };
 
-/// Which functions the templates must define: `uses_<name>` for each row of kFunctions, and
-/// `expression`, the canonical text.
+/// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
+/// `expression`, the canonical text; `outputs` and `reduces`: whether it stores beside D, and
+/// whether some of that is reduced.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.
@@ -33,10 +37,11 @@ bool uses_exponential(const Expression& expression);
 
 /// The files that templates include where an expression is, with `expression/` before their names:
 /// `members` of Output, `pointers` that fill them, `fields` for the values of operands, `loads` of
-/// them, and `values`, which make v from v. `types`: of the operands. Nothing where there is no
-/// expression.
+/// them, `values`, which make v from v and store what is stored beside D, and `reductions` and
+/// `rest`, which steps of a GPU run, the output that blocks work on being `output`. `types`: of
+/// operands and outputs. Nothing where there is no expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
-                                                        const std::vector<DType>& types,
+                                                        const ExtraTypes& types,
                                                         const Dialect& dialect);
 
 }  // namespace kiln::expression

@@ -16,9 +16,12 @@ struct Element {
   double m = 0, n = 0;               // its indices
 };
 
+/// Of a program, in its order.
+using Values = std::array<double, kMostValues>;
+
 /// In fp64, whatever the type of a kernel's values.
-inline double evaluate(const Program& program, const Element& element) {
-  std::array<double, kMostValues> x;
+inline Values evaluated(const Program& program, const Element& element) {
+  Values x;
   for (std::size_t i = 0; i < program.values.size(); ++i) {
     const Value& value = program.values[i];
     switch (value.op) {
@@ -39,7 +42,11 @@ inline double evaluate(const Program& program, const Element& element) {
         break;
     }
   }
-  return x[program.d];
+  return x;
+}
+/// What D gets.
+inline double evaluate(const Program& program, const Element& element) {
+  return evaluated(program, element)[program.d];
 }
 
 }  // namespace kiln::expression

@@ -56,10 +56,12 @@ const Program* interned(Program program, bool made) {
   program.text = canonical_text(program);
   std::string names = program.text;
   bool canonical = true;
-  for (std::size_t i = 0; i < program.operands.size(); ++i) {
-    names += fmt::format(" {}", program.operands[i].name);
-    canonical = canonical && program.operands[i].name == fmt::format("x{}", i);
-  }
+  const auto named = [&](const ExtraOperand& memory, char letter, std::size_t i) {
+    names += fmt::format(" {}", memory.name);
+    canonical = canonical && memory.name == fmt::format("{}{}", letter, i);
+  };
+  for (std::size_t i = 0; i < program.operands.size(); ++i) named(program.operands[i], 'x', i);
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) named(program.outputs[i].target, 'y', i);
   Table& all = table();
   const std::scoped_lock guard(all.lock);
   if (const auto known = all.named.find(names); known != all.named.end()) return known->second;
@@ -70,6 +72,8 @@ const Program* interned(Program program, bool made) {
     Program own = program;
     for (std::size_t i = 0; i < own.operands.size(); ++i)
       own.operands[i].name = fmt::format("x{}", i);
+    for (std::size_t i = 0; i < own.outputs.size(); ++i)
+      own.outputs[i].target.name = fmt::format("y{}", i);
     own.id = static_cast<std::uint32_t>(all.by_id.count()) + 1;
     const auto* const added = new Program(std::move(own));
     all.by_id.add(added);
@@ -98,6 +102,8 @@ Expression transposed(const Expression& of) {
   };
   for (ExtraOperand& operand : program.operands)
     for (Index& index : operand.index) index = exchanged(index);
+  for (ExtraOutput& output : program.outputs)
+    for (Index& index : output.target.index) index = exchanged(index);
   for (Value& value : program.values)
     if (value.op == Op::index)
       value.which = static_cast<std::uint8_t>(exchanged(static_cast<Index>(value.which)));
@@ -119,27 +125,50 @@ std::span<const ExtraOperand> Expression::operands() const {
   return program_->operands;
 }
 
-Result<Expression> Expression::with_operands(std::span<const ExtraOperand> operands) const {
-  const std::span<const ExtraOperand> own = this->operands();
-  if (operands.size() != own.size())
+std::span<const ExtraOutput> Expression::outputs() const {
+  if (empty()) return {};
+  return program_->outputs;
+}
+
+namespace {
+
+/// Whether `given` may take the place of the expression's own: `what` they are to the caller.
+Status may_replace(std::string_view what, std::span<const ExtraOperand> own,
+                   std::span<const ExtraOperand> all) {
+  if (all.size() != own.size())
     return fail(ErrorCode::bad_input,
-                fmt::format("operands = {}: the expression has {}", operands.size(), own.size()));
+                fmt::format("{} = {}: the expression has {}", what, all.size(), own.size()));
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const ExtraOperand& given = operands[i];
+    const ExtraOperand& given = all[i];
+    const auto refuse = [&](std::string_view why) {
+      return fail(ErrorCode::bad_input, fmt::format("{}[{}] ({}): {}", what, i, given.name, why));
+    };
     if (!std::ranges::is_permutation(given.index, own[i].index))
-      return fail(ErrorCode::bad_input,
-                  fmt::format("operands[{}] ({}): must have the indices of {}", i, given.name,
-                              own[i].name));
+      return refuse(fmt::format("must have the indices of {}", own[i].name));
     if (given.dtype && !expression::is_operand_type(*given.dtype))
-      return fail(ErrorCode::bad_input,
-                  fmt::format("operands[{}] ({}): dtype = {}: must be fp32, fp64, fp16 or bf16", i,
-                              given.name, kiln::name(*given.dtype)));
+      return refuse(
+          fmt::format("dtype = {}: must be fp32, fp64, fp16 or bf16", kiln::name(*given.dtype)));
     if (given.ld < 0 || (given.ld != 0 && !expression::is_matrix(given)))
-      return fail(ErrorCode::bad_input,
-                  fmt::format("operands[{}] ({}): ld = {}: must be 0, or positive where it has m "
-                              "and n",
-                              i, given.name, given.ld));
+      return refuse(fmt::format("ld = {}: must be 0, or positive where it has m and n", given.ld));
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Expression> Expression::with_outputs(std::span<const ExtraOperand> targets) const {
+  std::vector<ExtraOperand> own;
+  for (const ExtraOutput& output : outputs()) own.push_back(output.target);
+  if (Status ok = may_replace("outputs", own, targets); !ok) return tl::unexpected(ok.error());
+  if (empty()) return *this;
+  expression::Program program = *program_;
+  for (std::size_t i = 0; i < targets.size(); ++i) program.outputs[i].target = targets[i];
+  return expression::kept(std::move(program));
+}
+
+Result<Expression> Expression::with_operands(std::span<const ExtraOperand> operands) const {
+  if (Status ok = may_replace("operands", this->operands(), operands); !ok)
+    return tl::unexpected(ok.error());
   if (empty()) return *this;
   expression::Program program = *program_;
   program.operands.assign(operands.begin(), operands.end());

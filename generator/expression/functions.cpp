@@ -97,6 +97,12 @@ constexpr Function kFunctions[] = {
     of_exponential(valley(function_silu, "silu", "silu", 16, -1.2784645427610738)),
     of_exponential(valley(function_gelu, "gelu", "gelu_tanh", 16, -0.752461410862257)),
     of_exponential(valley(function_gelu_erf, "gelu_erf", "gelu_erf", 16, -0.7517915246935645)),
+    {.function = function_random,
+     .name = "random",
+     .arity = 3,
+     .course = Course::drawn,
+     .roundoffs = 0,
+     .code = "drawn"},
 };
 const int kFunctionCount = static_cast<int>(std::size(kFunctions));
 static_assert([] {

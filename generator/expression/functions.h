@@ -25,7 +25,8 @@ enum class Course : std::uint8_t {
   product,     //
   quotient,    //
   comparison,  // of two arguments: no number
-  choice       // where(c, x, y)
+  choice,      // where(c, x, y)
+  drawn        // a number from 0 to 1 that follows from whole numbers alone
 };
 
 struct Function {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "generator/expression/functions.h"
 #include "generator/expression/program.h"
@@ -22,6 +23,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool in_name(char c) { return starts_name(c) || is_digit(c); }
 
 constexpr Index kAllIndices[] = {Index::batch, Index::m, Index::n};
+constexpr Reduction kReductions[] = {Reduction::sum, Reduction::max, Reduction::min,
+                                     Reduction::logsumexp};
 
 /// One text, from its first character to its last.
 class Parser {
@@ -61,16 +64,39 @@ class Parser {
   void statement() {
     const std::size_t first = at_;
     const std::string_view target = name();
-    if (at_ < text_.size() && text_[at_] == '[')
-      stop(first, fmt::format("{}[…]: d alone can be stored", target));
+    const bool stored = at_ < text_.size() && text_[at_] == '[';
+    if (stored && target == "d") stop(first, "d has no indices: the problem says where D lies");
     if (target == "acc" || target == "batch" || target == "m" || target == "n" ||
         function_named(target) >= 0)
       stop(first, fmt::format("{} has a meaning of its own", target));
     if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
     if (operands_.contains(target)) stop(first, fmt::format("{} is an operand", target));
+    if (outputs_.contains(target)) stop(first, fmt::format("{} is stored already", target));
+    if (stored) return output(target, first);
     need('=');
     const std::uint8_t value = sum_of_products();
     values_.emplace(target, value);
+  }
+
+  void output(std::string_view target, std::size_t first) {
+    if (program_.outputs.size() == kExpressionOutputs)
+      stop(first, fmt::format("more than {} outputs beside d", kExpressionOutputs));
+    ExtraOutput made{.target = declaration(target)};
+    need('=');
+    if (!is_matrix(made.target)) {
+      const std::size_t at = at_;
+      const std::string_view word = name();
+      const auto* const found = std::ranges::find(kReductions, word, reduction_name);
+      if (found == std::end(kReductions))
+        stop(at,
+             fmt::format("{} is of many elements: sum, max, min or logsumexp is missing", target));
+      made.reduction = *found;
+      need('(');
+    }
+    program_.results.push_back(sum_of_products());
+    if (is_reduced(made)) need(')');
+    program_.outputs.push_back(std::move(made));
+    outputs_.insert(target);
   }
 
   // The deepest nesting is limited, for each level is a frame of the stack.
@@ -118,6 +144,8 @@ class Parser {
       return value(
           {.op = Op::index, .which = static_cast<std::uint8_t>(word == "m" ? Index::m : Index::n)});
     if (const auto known = values_.find(word); known != values_.end()) return known->second;
+    if (outputs_.contains(word))
+      stop(first, fmt::format("{} is stored: an expression cannot read it", word));
     if (operands_.contains(word))
       stop(first, fmt::format("{} is an operand: its indices are missing, {}[…]", word, word));
     stop(first, fmt::format("{} has no value", word));
@@ -203,6 +231,8 @@ class Parser {
     if (word == "acc" || word == "d" || function_named(word) >= 0)
       stop(first, fmt::format("{} has a meaning of its own", word));
     if (values_.contains(word)) stop(first, fmt::format("{} is a value: it has no indices", word));
+    if (outputs_.contains(word))
+      stop(first, fmt::format("{} is stored: an expression cannot read it", word));
     ExtraOperand said = declaration(word);
     const auto known = operands_.find(word);
     if (known == operands_.end()) {
@@ -238,7 +268,7 @@ class Parser {
     return static_cast<std::uint8_t>(all.size() - 1);
   }
 
-  /// What D is made of, in the order in which it is met.
+  /// What D and the outputs are made of, in the order in which it is met.
   Program with_used_alone(std::uint8_t d) {
     Program out;
     std::vector<int> place(program_.values.size(), -1), operand(program_.operands.size(), -1);
@@ -262,6 +292,8 @@ class Parser {
       return static_cast<std::uint8_t>(place[at] = static_cast<int>(out.values.size()) - 1);
     };
     out.d = visit(visit, d);
+    for (const std::uint8_t result : program_.results) out.results.push_back(visit(visit, result));
+    out.outputs = std::move(program_.outputs);
     return out;
   }
 
@@ -270,6 +302,7 @@ class Parser {
   int depth_ = 0;
   Program program_;
   std::map<std::string_view, std::uint8_t> values_, operands_;
+  std::set<std::string_view> outputs_;
 };
 
 }  // namespace

@@ -45,19 +45,43 @@ constexpr bool is_operand_type(DType type) {
   return type == fp32 || type == fp64 || type == fp16 || type == bf16;
 }
 
+/// Whether its values are those of one row, of one column, or of all elements.
+inline bool is_reduced(const ExtraOutput& output) { return output.reduction != Reduction::none; }
+/// Whether it is one value of all elements of a batch.
+inline bool reduces_all(const ExtraOutput& output) {
+  return is_reduced(output) && !has_index(output.target, Index::m) &&
+         !has_index(output.target, Index::n);
+}
+/// What a text calls a reduction; nothing for none.
+constexpr std::string_view reduction_name(Reduction reduction) {
+  constexpr std::array<std::string_view, 5> kNames{"", "sum", "max", "min", "logsumexp"};
+  return kNames.at(static_cast<std::size_t>(reduction));
+}
+
+/// The elements' types, of all that it reads and of all that it stores.
+struct ExtraTypes {
+  std::vector<DType> operands, outputs;
+};
+
 inline constexpr std::size_t kMostValues = 96;
 inline constexpr std::size_t kLongestText = 1024;
+
+/// Whether some of what an expression stores is reduced.
+inline bool reduces(const Expression& expression) {
+  return std::ranges::any_of(expression.outputs(), is_reduced);
+}
 
 struct Program {
   std::vector<ExtraOperand> operands;  // in the order in which `values` meets them
   std::vector<Value> values;
   std::uint8_t d = 0;  // the value that D gets
-  std::string text;    // canonical
+  std::vector<ExtraOutput> outputs;
+  std::vector<std::uint8_t> results;  // the value of each output
+  std::string text;                   // canonical
   std::uint32_t id = 0;
 
-  const Value& result() const { return values[d]; }
   bool uses(Op op) const;
-  /// How many of the values and of D are made of each value.
+  /// How many of the values, of D and of the outputs are made of each value.
   std::vector<int> uses() const;
 };
 

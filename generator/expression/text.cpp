@@ -17,12 +17,14 @@ struct TextStyle {
   }
   static std::optional<Bound> reciprocal(double) { return std::nullopt; }
   std::string operand(std::size_t which) const {
-    const ExtraOperand& operand = program.operands[which];
-    std::string out = fmt::format("x{}[", which);
+    return memory(fmt::format("x{}", which), program.operands[which]);
+  }
+  static std::string memory(std::string_view name, const ExtraOperand& operand) {
+    std::string out = fmt::format("{}[", name);
     for (std::size_t i = 0; i < operand.index.size(); ++i)
       out += fmt::format("{}{}", i > 0 ? "," : "", index_name(operand.index[i]));
     out += ']';
-    if (operand.dtype) out += fmt::format(":{}", name(*operand.dtype));
+    if (operand.dtype) out += fmt::format(":{}", kiln::name(*operand.dtype));
     if (operand.ld != 0) out += fmt::format(":ld={}", operand.ld);
     return out;
   }
@@ -49,6 +51,7 @@ std::vector<int> Program::uses() const {
       for (int i = 0; i < kFunctions[value.which].arity; ++i)
         ++all[value.of.at(static_cast<std::size_t>(i))];
   ++all[d];
+  for (const std::uint8_t result : results) ++all[result];
   return all;
 }
 
@@ -61,7 +64,15 @@ bool Program::uses(Op op) const {
 std::string canonical_text(const Program& program) {
   Writer writer(program, TextStyle{program});
   std::string out = writer.named_values();
-  return out + "d=" + writer.result();
+  out += fmt::format("d={}", writer.result());
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const auto& [target, reduction] = program.outputs[i];
+    const std::string value = writer.result(i);
+    out += fmt::format(";{}=", TextStyle::memory(fmt::format("y{}", i), target));
+    out += reduction == Reduction::none ? value
+                                        : fmt::format("{}({})", reduction_name(reduction), value);
+  }
+  return out;
 }
 
 }  // namespace kiln::expression

@@ -48,6 +48,8 @@ class Writer {
   }
   /// What D gets, behind them.
   std::string result() { return value(program_.d).text; }
+  /// What an output gets.
+  std::string result(std::size_t output) { return value(program_.results[output]).text; }
 
  private:
   static std::string within(const Bound& inner, int least) {

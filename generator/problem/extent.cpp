@@ -131,27 +131,45 @@ bool present(const Gemm& gemm, Operand which) {
     case Operand::x5:
     case Operand::x6:
     case Operand::x7:
+    case Operand::y0:
+    case Operand::y1:
+    case Operand::y2:
+    case Operand::y3:
       return extra_of(gemm, which) != nullptr;
   }
   return false;
 }
 
 const ExtraOperand* extra_of(const Gemm& gemm, Operand which) {
-  if (!is_extra(which)) return nullptr;
-  const auto all = gemm.epilogue.expression.operands();
-  return index_of_extra(which) < all.size() ? &all[index_of_extra(which)] : nullptr;
+  const Expression& all = gemm.epilogue.expression;
+  const auto in = [&](auto some) { return index_of_extra(which) < some.size(); };
+  if (is_extra(which) && in(all.operands())) return &all.operands()[index_of_extra(which)];
+  if (is_extra_output(which) && in(all.outputs()))
+    return &all.outputs()[index_of_extra(which)].target;
+  return nullptr;
 }
 
-std::vector<DType> types_of_extras(const Gemm& gemm) {
-  std::vector<DType> types;
+Reduction reduction_of(const Gemm& gemm, Operand which) {
+  if (!is_extra_output(which) || extra_of(gemm, which) == nullptr) return Reduction::none;
+  return gemm.epilogue.expression.outputs()[index_of_extra(which)].reduction;
+}
+
+DType type_of_values(const Gemm& gemm) {
+  return gemm.accumulator == DType::fp64 ? DType::fp64 : DType::fp32;
+}
+
+expression::ExtraTypes types_of_extras(const Gemm& gemm) {
+  expression::ExtraTypes types;
   for (const Operand which : kOperands)
-    if (extra_of(gemm, which) != nullptr) types.push_back(dtype_of(gemm, which));
+    if (extra_of(gemm, which) != nullptr)
+      (is_extra(which) ? types.operands : types.outputs).push_back(dtype_of(gemm, which));
   return types;
 }
 
 bool is_output(const Gemm& gemm, Operand which) {
   if (which == Operand::scale_d)
     return gemm.d.q.scale != Scale::none && gemm.d.q.scale != Scale::tensor;
+  if (is_extra_output(which)) return present(gemm, which);
   return which == Operand::d || (which == Operand::amax_d && gemm.amax_d);
 }
 
@@ -179,7 +197,8 @@ DType dtype_of(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
   if (const ExtraOperand* const extra = extra_of(gemm, which)) {
     if (extra->dtype) return *extra->dtype;
-    if (expression::is_matrix(*extra)) return gemm.d.dtype;
+    const bool as_d = expression::is_matrix(*extra) && expression::is_operand_type(gemm.d.dtype);
+    if (as_d) return gemm.d.dtype;
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   }
   if (which == Operand::bias) {
@@ -214,7 +233,7 @@ bool follows_alignment(const Gemm& gemm, Operand scales) {
 
 int address_alignment(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return gemm.alignment;
-  if (which == Operand::bias || is_extra(which)) return 1;
+  if (which == Operand::bias || is_extra(which) || is_extra_output(which)) return 1;
   if (is_list(which)) return size_of(DType::s32);
   if (which == Operand::scale_d || which == Operand::amax_d || which == Operand::row_weights)
     return size_of(DType::fp32);
@@ -294,6 +313,13 @@ std::int64_t span(const Gemm& gemm, Operand which) {
 
 std::int64_t span_bytes(const Gemm& gemm, Operand which) {
   return bytes_of(dtype_of(gemm, which), span(gemm, which));
+}
+
+std::int64_t bytes_beside_d(const Gemm& gemm) {
+  std::int64_t bytes = 0;
+  for (const Operand which : kBesideD)
+    if (is_output(gemm, which)) bytes += span_bytes(gemm, which);
+  return bytes;
 }
 
 Scale scale_of(const Gemm& gemm, Operand which) {

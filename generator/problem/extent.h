@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "generator/expression/program.h"
 #include "generator/problem/operand.h"
 #include "kiln/gemm.hpp"
 
@@ -22,14 +23,20 @@ struct Extent {
 /// Whether calls of this problem have it. C counts as present, but with a gate or scales of D:
 /// whether it is read is up to beta.
 bool present(const Gemm& gemm, Operand which);
-/// Whether calls write it: D, its scales where they follow from it, and its largest magnitude.
+/// Whether calls write it: D, its scales where they follow from it, its largest magnitude, and what
+/// an expression stores.
 bool is_output(const Gemm& gemm, Operand which);
 /// What calls may write beside D.
-inline constexpr Operand kBesideD[] = {Operand::scale_d, Operand::amax_d};
-/// What the problem's expression says of one of its operands; null: it has not so many.
+inline constexpr Operand kBesideD[] = {Operand::scale_d, Operand::amax_d, Operand::y0,
+                                       Operand::y1,      Operand::y2,     Operand::y3};
+/// What the problem's expression says of one that it reads or stores; null: it has not so many.
 const ExtraOperand* extra_of(const Gemm& gemm, Operand which);
-/// The types of all of them.
-std::vector<DType> types_of_extras(const Gemm& gemm);
+/// How values become an element of one that it stores.
+Reduction reduction_of(const Gemm& gemm, Operand which);
+/// Of an expression's values: fp32, or fp64 where products are summed in it.
+DType type_of_values(const Gemm& gemm);
+/// The types of all that it reads, and of all that it stores.
+expression::ExtraTypes types_of_extras(const Gemm& gemm);
 /// Whether it is a list of 32-bit integers: of groups, or of rows.
 bool is_list(Operand which);
 /// How a matrix is stored, the residual as D is. `which` is a matrix.
@@ -84,6 +91,9 @@ inline std::int64_t offset_bytes(DType type, std::int64_t elements) {
 
 /// What a buffer of the operand must hold, in bytes.
 std::int64_t span_bytes(const Gemm& gemm, Operand which);
+
+/// What buffers of all that calls write beside D must hold.
+std::int64_t bytes_beside_d(const Gemm& gemm);
 
 /// How many elements share a scale of one kind: `lines` of them (kEveryLine: all) × `along`
 /// elements of k; 0 stands for all of k.

@@ -267,6 +267,12 @@ Status check_extra(const Gemm& g, Operand which, const ExtraOperand& extra) {
   if (extra.ld != 0 && extra.ld < e.length)
     return bad_input("epilogue = {}: ld of {} = {}: must be at least {}",
                      g.epilogue.expression.text(), name(which), extra.ld, e.length);
+  if (is_extra_output(which) && g.batch > 1 && !expression::has_index(extra, Index::batch))
+    return bad_input("epilogue = {}: {} needs the index batch: batch = {}",
+                     g.epilogue.expression.text(), name(which), g.batch);
+  if (reduction_of(g, which) != Reduction::none && (g.m == 0 || g.n == 0))
+    return bad_input("epilogue = {}: {} is made of no element: m = {}, n = {}",
+                     g.epilogue.expression.text(), name(which), g.m, g.n);
   std::int64_t one = 0, all = 0;
   if (__builtin_mul_overflow(leading_dimension(g, which), std::max<std::int64_t>(1, e.lines),
                              &one) ||

@@ -31,14 +31,18 @@ enum class Operand : std::uint8_t {
   index_d,
   amax_d,
   row_weights,
-  x0,  // the operands of an expression
+  x0,  // what an expression reads
   x1,
   x2,
   x3,
   x4,
   x5,
   x6,
-  x7
+  x7,
+  y0,  // what it stores beside D
+  y1,
+  y2,
+  y3
 };
 
 /// What is the same for all problems.
@@ -90,18 +94,31 @@ inline constexpr std::array kOperandRows{
     extra_row(Operand::x5, "x5"),
     extra_row(Operand::x6, "x6"),
     extra_row(Operand::x7, "x7"),
+    OperandRow{.which = Operand::y0, .name = "y0", .swapped = Operand::y0},
+    OperandRow{.which = Operand::y1, .name = "y1", .swapped = Operand::y1},
+    OperandRow{.which = Operand::y2, .name = "y2", .swapped = Operand::y2},
+    OperandRow{.which = Operand::y3, .name = "y3", .swapped = Operand::y3},
 };
 inline constexpr std::size_t kOperandCount = kOperandRows.size();
 
-/// Whether it is one of an expression's.
-constexpr bool is_extra(Operand which) { return which >= Operand::x0; }
+/// Whether it is one that an expression reads, or one that it stores.
+constexpr bool is_extra(Operand which) { return which >= Operand::x0 && which < Operand::y0; }
+constexpr bool is_extra_output(Operand which) { return which >= Operand::y0; }
 
 constexpr std::size_t index_of(Operand which) { return static_cast<std::size_t>(which); }
 constexpr const OperandRow& row_of(Operand which) { return kOperandRows[index_of(which)]; }
 constexpr std::string_view name(Operand which) { return row_of(which).name; }
-/// The place of one of an expression's among them.
+/// The place of one of an expression's among those that it reads, or stores.
 constexpr std::size_t index_of_extra(Operand which) {
-  return index_of(which) - index_of(Operand::x0);
+  return index_of(which) - index_of(is_extra(which) ? Operand::x0 : Operand::y0);
+}
+
+/// The one at that place.
+constexpr Operand extra_operand(std::size_t place) {
+  return static_cast<Operand>(index_of(Operand::x0) + place);
+}
+constexpr Operand extra_output(std::size_t place) {
+  return static_cast<Operand>(index_of(Operand::y0) + place);
 }
 
 inline constexpr std::array<Operand, kOperandCount> kOperands = [] {
@@ -156,9 +173,11 @@ constexpr auto& pointer(Pointers& pointers) {
     return pointers.amax_d;
   } else if constexpr (kWhich == Operand::row_weights) {
     return pointers.row_weights;
-  } else {
-    static_assert(is_extra(kWhich));
+  } else if constexpr (is_extra(kWhich)) {
     return pointers.extra[index_of_extra(kWhich)];
+  } else {
+    static_assert(is_extra_output(kWhich));
+    return pointers.outputs[index_of_extra(kWhich)];
   }
 }
 

@@ -16,11 +16,12 @@ namespace kiln {
 constexpr std::size_t pointers_of(const Operands& operands) {
   const auto& [a, b, packed_b, c, d, bias, residual, alpha, beta, threads, stream, workspace,
                workspace_bytes, scale_a, scale_b, zero_b, groups, scale_d, zero_a, column_sums_b,
-               index_a, index_d, amax_d, row_weights, list, extra] = operands;
+               index_a, index_d, amax_d, row_weights, list, extra, outputs] = operands;
   return std::tuple_size_v<decltype(std::tie(a, b, c, d, bias, residual, scale_a, scale_b, zero_b,
                                              groups, scale_d, zero_a, column_sums_b, index_a,
                                              index_d, amax_d, row_weights))> +
-         std::tuple_size_v<std::remove_cvref_t<decltype(extra)>>;
+         std::tuple_size_v<std::remove_cvref_t<decltype(extra)>> +
+         std::tuple_size_v<std::remove_cvref_t<decltype(outputs)>>;
 }
 static_assert(pointers_of({}) == kOperandCount);
 
@@ -37,12 +38,21 @@ Args kernel_args(const Problem& problem, const Operands& operands) {
     args.rows_of_a = rows_of_a(g);
     args.rows_of_d = rows_of_d(g);
   }
-  for (const Operand which : kOperands)
-    if (is_extra(which) && present(g, which)) {
-      const std::size_t i = index_of_extra(which);
-      args.extra_ld[i] = leading_dimension(g, which);
-      args.extra_stride[i] = batch_stride(g, which);
+  for (const Operand which : kOperands) {
+    if (extra_of(g, which) == nullptr) continue;
+    const std::size_t i = index_of_extra(which);
+    std::int64_t ld = leading_dimension(g, which), stride = batch_stride(g, which);
+    if (is_extra(which)) {
+      args.extra_ld[i] = ld, args.extra_stride[i] = stride;
+      continue;
     }
+    // Kernels store what is reduced as a tight matrix.
+    if (reduction_of(g, which) != Reduction::none) {
+      args.reduced_stride[i] = stride;
+      ld = g.n, stride = g.m * g.n;
+    }
+    args.output_ld[i] = ld, args.output_stride[i] = stride;
+  }
   bind_operands(args, operands, problem.swapped);
   if (g.grouping() == Grouping::list) args.groups = operands.list;
   return args;

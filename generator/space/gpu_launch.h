@@ -3,6 +3,7 @@
 // runtime fills in the pointers of a call.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -91,6 +92,13 @@ struct GpuLaunch {
   /// Where in the workspace D is for all steps, whose last one adds its rows to those of the call's
   /// D; 0: steps write that.
   std::int64_t product_at = 0;
+  /// Where in the workspace the values are that an expression reduces, for each of its outputs, and
+  /// that the last steps read; negative: an output is not reduced.
+  std::array<std::int64_t, 4> values_at{-1, -1, -1, -1};
+  /// Whether steps write to the workspace what the caller has memory for.
+  bool redirects() const {
+    return product_at != 0 || std::ranges::any_of(values_at, [](auto at) { return at >= 0; });
+  }
   /// Of `maps` the first so many are made anew for each entry of a list, with its addresses, sizes
   /// and pitches, by the steps that are given entries: they lie in the workspace, behind all
   /// entries.

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "generator/expression/program.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
@@ -114,6 +116,36 @@ inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
   return launch;
 }
 
+/// A launch whose last steps make of an expression's values, which the others leave in the
+/// workspace, what it stores of rows, columns and all elements of D.
+inline GpuLaunch reduced_last(const Gemm& gemm, GpuLaunch launch) {
+  constexpr std::int64_t kUnit = 256, kMostBlocks = 1 << 20;  // which then take several lines each
+  std::int64_t blocks = 0;
+  bool over_all = false;
+  for (const Operand which : kBesideD) {
+    if (reduction_of(gemm, which) == Reduction::none) continue;
+    const std::size_t i = index_of_extra(which);
+    launch.values_at[i] = (launch.workspace_bytes + kUnit - 1) / kUnit * kUnit;
+    launch.workspace_bytes =
+        launch.values_at[i] + gemm.batch * gemm.m * gemm.n * size_of(type_of_values(gemm));
+    const bool columns = expression::has_index(*extra_of(gemm, which), Index::n);
+    blocks = std::max(blocks, gemm.batch * (columns ? (gemm.n + 31) / 32 : gemm.m));
+    over_all |= expression::reduces_all(gemm.epilogue.expression.outputs()[i]);
+  }
+  if (blocks == 0 || launch.steps.empty()) return launch;
+  GpuStep step;
+  step.entry = "kiln_reduce";
+  step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, blocks));
+  step.grid.y = static_cast<unsigned>(gemm.epilogue.expression.outputs().size());
+  step.block.x = 512;
+  launch.steps.push_back(step);
+  if (!over_all) return launch;
+  step.entry = "kiln_reduce_all";
+  step.grid.x = static_cast<unsigned>(gemm.batch);
+  launch.steps.push_back(step);
+  return launch;
+}
+
 /// A launch whose first steps write the list of the products into the workspace, from parameters: a
 /// graph that captures the call keeps them. What kernels of lists use of it besides, without maps,
 /// lies behind the entries.
@@ -190,6 +222,7 @@ Family family_row() {
       return as_seen<kRow>(p, [&](const Problem& seen) {
         const C c = config.as<C>();
         GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
+        all = reduced_last(seen.gemm, std::move(all));
         if (lists_products(seen.gemm)) all = list_first(seen.gemm, std::move(all));
         if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
         return all;

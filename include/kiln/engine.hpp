@@ -102,6 +102,9 @@ struct Operands {
   const ListEntry* list = nullptr;
   /// The operands of Gemm::epilogue's expression, in the order of Expression::operands().
   std::array<const void*, kExtraOperands> extra{};
+  /// What it stores beside D, in the order of Expression::outputs(): memory that overlaps no other
+  /// operand.
+  std::array<void*, kExpressionOutputs> outputs{};
 };
 
 /// Medians of a race, in nanoseconds of one call.

@@ -30,29 +30,53 @@ enum class Index : std::uint8_t {
 
 /// Most operands that an expression may name beside `acc` and `d`.
 inline constexpr std::size_t kExtraOperands = 8;
+/// Most of what an expression may store beside `d`.
+inline constexpr std::size_t kExpressionOutputs = 4;
 
 /// Memory that an expression reads, as `b[n]` or `r[m,n]:bf16:ld=4100` say.
 struct ExtraOperand {
   std::string name;          ///< as the text has it
   std::vector<Index> index;  ///< slowest first: elements along the last one are adjacent; none: one
-  /// Nothing: D's where it has both m and n, else fp32 (fp64 where D is fp64).
+  /// Nothing: D's where it has both m and n and D has such a type, else fp32 (fp64 where D is
+  /// fp64).
   std::optional<DType> dtype;
   std::int64_t ld = 0;  ///< elements between lines, where it has both m and n; 0: tight
   /// Member by member, in order.
   bool operator==(const ExtraOperand&) const = default;
 };
 
+/// How values of many elements of D become one.
+enum class Reduction : std::uint8_t {
+  none,      ///< they do not: one for each element
+  sum,       ///< 0 of no element
+  max,       ///< NaN where one is; -infinity of no element
+  min,       ///< NaN where one is; infinity of no element
+  logsumexp  ///< the logarithm of the sum of e^x; -infinity of no element
+};
+
+/// Memory that an expression stores to beside D: `y[m,n]:fp16` has an element for each of D,
+/// `q[m]`, `s[n]` and `a[]` one for a row, for a column and for all.
+struct ExtraOutput {
+  ExtraOperand target;                    ///< as the text has it; no type: as for operands
+  Reduction reduction = Reduction::none;  ///< over the indices of m and n that the target lacks
+  /// Member by member, in order.
+  bool operator==(const ExtraOutput&) const = default;
+};
+
 /// A small program over one element of D, `d=gelu(acc+b[n])+r[m,n]`: statements with `;` between
-/// them, each a name and an expression; the last value of `d` is stored in D. `acc` is the element
+/// them, each a name and an expression; the value of `d` is stored in D. `acc` is the element
 /// of alpha * op(A) * op(B) + beta * C. Values are fp32, or fp64 where D is fp64.
 ///
 /// An operand is a name with its indices, of `batch`, `m` and `n`, in the order of memory: `r[n,m]`
 /// is column-major. `:bf16` behind it gives its type, `:ld=4100` its leading dimension. A name
 /// without brackets is a value of an earlier statement; `m` and `n` are the element's indices.
-/// Numbers are decimal. Operators are + - * / and, in the first argument of where(), the
-/// comparisons < <= > >= == !=. Functions are the rows of expression::kFunctions:
-/// where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu gelu_erf relu
-/// clamp(x,lo,hi) round (ties to even).
+/// A statement whose name has indices stores to further memory (ExtraOutput): one element for each
+/// of D, or, where m, n or both are missing, sum(x), max(x), min(x) or logsumexp(x) over them,
+/// which stand alone behind the `=`. Numbers are decimal. Operators are + - * / and, in the first
+/// argument of where(), the comparisons < <= > >= == !=. Functions are the rows of
+/// expression::kFunctions: where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu
+/// gelu_erf relu clamp(x,lo,hi) round (ties to even) random(seed,x,y): from 0 to 1, the same for
+/// the same whole numbers up to 2^24 on every device, and some such number for others.
 ///
 /// A value: copies are cheap, and equal expressions compare equal whatever their operands and
 /// values are called.
@@ -70,11 +94,15 @@ class KILN_API Expression {
   std::string_view text() const;
   /// In the order of Operands::extra, with the names that were parsed.
   std::span<const ExtraOperand> operands() const;
+  /// What it stores beside D, in the order of Operands::outputs.
+  std::span<const ExtraOutput> outputs() const;
 
   /// The same with operands of other types, layouts and names: as many, each with the same indices
   /// in whatever order. Errors: bad_input (another number of operands, other indices, a type or ld
   /// that operands cannot have), unsupported (too many expressions in one process).
   Result<Expression> with_operands(std::span<const ExtraOperand> operands) const;
+  /// The same with targets of other types, layouts and names, likewise.
+  Result<Expression> with_outputs(std::span<const ExtraOperand> targets) const;
 
   friend bool operator==(const Expression& x, const Expression& y) { return x.id() == y.id(); }
   friend std::strong_ordering operator<=>(const Expression& x, const Expression& y) {

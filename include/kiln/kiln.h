@@ -407,6 +407,8 @@ typedef struct kiln_operands {
                                   call reads before it returns */
   const void* extra[8]; /**< with an expression: its operands, in the order in which they are met in
                            its canonical text, kiln_expression_text() */
+  void* outputs[4];     /**< what it stores beside D, y0, y1, ... of that text; overlapping no other
+                           operand */
 } kiln_operands;
 
 /** What kiln_tune() found. */

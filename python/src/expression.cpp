@@ -83,7 +83,19 @@ Expression expression_of(std::string_view text, const ExpressionCall& call, Oper
     take_layout(all[i], array, call.gemm);
     operands.extra.at(i) = array.data;
   }
-  return value_or_raise(parsed.with_operands(all));
+  std::vector<ExtraOperand> targets;
+  for (const ExtraOutput& output : parsed.outputs()) targets.push_back(output.target);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const char* const name = parsed.outputs()[i].target.name.c_str();
+    PyObject* const value = call.argument(name);
+    if (value == nullptr)
+      raise_type_error(fmt::format("{} is not given: the epilogue stores it", name));
+    const Array array = call.read(value, name);
+    if (!array.writable) raise_bad_input(fmt::format("{} is read-only", name));
+    take_layout(targets[i], array, call.gemm);
+    operands.outputs.at(i) = array.data;
+  }
+  return value_or_raise(value_or_raise(parsed.with_operands(all)).with_outputs(targets));
 }
 
 }  // namespace kiln::python

@@ -194,7 +194,8 @@ other strides raise ValueError.
   ``residual`` and ``gate``: "d=gelu(acc+b[n])*s[m]+r[m,n]", where ``acc`` is an element of
   ``alpha * a @ b + beta * c``. Its operands are further arguments, by their names: arrays whose
   shape is what their indices say, of float32, float64, float16 or bfloat16; on the CPU what has no
-  index may be a number. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``
+  index may be a number. What it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, are arrays by
+  their names too, which are written. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``
   may be names of operands. docs/guide/expressions.md has the language.
 
 The same call gives the same bits. Other Python threads run meanwhile.

@@ -345,13 +345,15 @@ void Builder::read_expression() {
       expression_of(text(arguments_.epilogue, "epilogue"),
                     {call_.gemm, call_.place, argument,
                      [&](PyObject* object, const char* name) {
-                       const Array array = read(object, name);
+                       const Array array = read(object, name, /*least_dims=*/0);
                        return stacked_ && array.dims == 3 ? as_rows(array) : array;
                      }},
                     call_.operands, call_.numbers);
+  const auto target = [](const ExtraOutput& output) { return output.target.name; };
   for (const auto& [name, value] : given)
     if (std::ranges::find(expression.operands(), name, &ExtraOperand::name) ==
-        expression.operands().end())
+            expression.operands().end() &&
+        std::ranges::find(expression.outputs(), name, target) == expression.outputs().end())
       raise_type_error(fmt::format("{} is given: the epilogue does not read it", name));
   call_.gemm.epilogue.expression = expression;
 }

@@ -132,6 +132,30 @@ def test_expression(a, b):
          np.tanh(2 * product) - matrix)
 
 
+def test_expressions_store_beside_out(a, b):
+    product = a.astype(float) @ b
+    squares, largest = np.empty(M, np.float32), np.empty((), np.float32)
+    raw = np.empty((M, N), np.float16, order="F")
+    result = kiln.matmul(a, b, epilogue="d=relu(acc);q[m]=sum(acc*acc);top[]=max(abs(acc));raw[m,n]=acc",
+                         q=squares, top=largest, raw=raw)
+    near(result, np.maximum(product, 0))
+    np.testing.assert_allclose(squares, (product**2).sum(1), rtol=1e-4)
+    np.testing.assert_allclose(largest, abs(product).max(), rtol=1e-5)
+    np.testing.assert_allclose(raw, product, rtol=2e-3, atol=2e-3)
+    batch = np.stack([a, 2 * a])
+    sums = np.empty((2, N), np.float64)
+    kiln.matmul(batch, np.stack([b, b]), epilogue="d=acc;s[batch,n]=sum(acc)", s=sums)
+    np.testing.assert_allclose(sums, np.stack([product, 2 * product]).sum(1), rtol=1e-3, atol=1e-3)
+    with pytest.raises(TypeError, match="q is not given: the epilogue stores it"):
+        kiln.matmul(a, b, epilogue="d=acc;q[m]=sum(acc)")
+    fixed = np.empty(M, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(kiln.BadInput, match="q is read-only"):
+        kiln.matmul(a, b, epilogue="d=acc;q[m]=sum(acc)", q=fixed)
+    with pytest.raises(kiln.BadInput, match="must have shape"):
+        kiln.matmul(a, b, epilogue="d=acc;q[m]=sum(acc)", q=np.empty(N, np.float32))
+
+
 def test_expressions_of_batches(a, b):
     batch = np.stack([a, 2 * a])
     other = np.stack([b, -b])

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "generator/expression/program.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
@@ -9,6 +10,7 @@
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/added_rows.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reductions.h"
 #include "runtime/cpu/row_copies.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/workspace.h"
@@ -153,6 +155,11 @@ Status launch_each_group(const HostKernel& kernel, const HostArgs& args, int thr
   return {};
 }
 
+/// A call whose expression stores what is reduced.
+Status launch_reduced(const HostKernel& kernel, const HostArgs& args, int threads) {
+  return reducing(args, threads, [&](const HostArgs& own) { return launch(kernel, own, threads); });
+}
+
 Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {
   const Gemm& gemm = args.groups_of->gemm;
   if (!adds_rows(gemm)) return launch_each_group(kernel, args, threads);
@@ -178,6 +185,7 @@ HostArgs make_args(const Problem& problem, const Operands& operands, const KilnD
   args.products = gate ? 2 : 1;  // gates and expressions are constants of all code that has them
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   args.finds_amax = problem.gemm.amax_d;
+  if (expression::reduces(problem.gemm.epilogue.expression)) args.reduced_of = &problem;
   if (grouped(problem.gemm)) args.groups_of = &problem;
   return args;
 }
@@ -214,6 +222,7 @@ int threads_used(const HostKernel& kernel, const HostArgs& args, int threads) {
 
 Status launch(const HostKernel& kernel, const HostArgs& args, int threads) {
   if (args.groups_of != nullptr) return launch_groups(kernel, args, threads);
+  if (args.reduced_of != nullptr) return launch_reduced(kernel, args, threads);
   threads = threads_used(kernel, args, threads);
   return launch(kernel, args, threads, kernel.workspace_bytes(&args, threads));
 }
@@ -221,6 +230,7 @@ Status launch(const HostKernel& kernel, const HostArgs& args, int threads) {
 Status launch(const HostKernel& kernel, const HostArgs& args, int threads,
               std::int64_t workspace_bytes) {
   if (args.groups_of != nullptr) return launch_groups(kernel, args, threads);
+  if (args.reduced_of != nullptr) return launch_reduced(kernel, args, threads);
   clear_amax(args);
   if (kernel.direct != nullptr && threads == 1 && !widens_bias(args)) {
     kernel.direct(args.a, args.b, args.c, args.d, args.bias, args.residual, args.alpha, args.beta);

@@ -82,6 +82,11 @@ KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands) {
 
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   KilnGpuArgs own = args;
+  for (std::size_t i = 0; i < launch.values_at.size(); ++i) {
+    if (launch.values_at[i] < 0) continue;
+    own.reduced[i] = args.outputs[i];
+    own.outputs[i] = static_cast<std::byte*>(args.workspace) + launch.values_at[i];
+  }
   if (launch.product_at == 0) return own;
   own.sums = args.d, own.ld_sums = args.ldd;
   own.sums_c = args.c, own.ld_sums_c = args.ldc;
@@ -184,7 +189,7 @@ Status GpuKernel::enqueue(const KilnGpuArgs& args, std::span<const KilnTensorMap
   const Driver& d = device()->driver();
   std::array<void*, kMostMaps + 2> parameters{const_cast<KilnGpuArgs*>(&args)};
   KilnGpuArgs own;
-  if (launch_.product_at != 0) {
+  if (launch_.redirects()) {
     own = step_args(launch_, args);
     parameters[0] = &own;
   }

@@ -177,7 +177,8 @@ const Case kCases[] = {
      "parallel=m unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2",
      "cpu/common/abi.h cpu/common/amax.h cpu/common/epilogue.h"},
     {"host_packed_expression", "avx512", 1,
-     "bf16 N T 1024 1024 1024 epilogue=y=acc*s[m]+b[n]:bf16;d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n",
+     "bf16 N T 1024 1024 1024 epilogue=y=acc*s[m]+b[n]:bf16;"
+     "d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n;q[m]=sum(y*y);z[n,m]:fp32=y",
      "host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows "
      "parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2",
      "cpu/common/abi.h cpu/common/epilogue.h"},
@@ -363,7 +364,8 @@ const Case kCases[] = {
      "cuda/wgmma/wgmma.cu"},
     {"cuda_wgmma_expression", "sm_90a", 132,
      "bf16 N T 4096 4096 4096 align=16 "
-     "epilogue=y=acc*s[m]+b[n]:bf16;d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n",
+     "epilogue=y=acc*s[m]+b[n]:bf16;d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n;q[m]=sum(y*y);"
+     "a[]=logsumexp(y);z[m,n]:fp32=y",
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
@@ -687,7 +689,7 @@ std::vector<Other> others() {
   }
   all.push_back({"check.cu", gpu_check_source(caps_named("sm_90a").value()).text,
                  "cuda/check/check.cu cuda/check/judge.cu cuda/check/functions.h "
-                 "cuda/check/intervals.h cuda/check/judge_expression.cu"});
+                 "cuda/check/intervals.h cuda/check/reduced.h cuda/check/judge_expression.cu"});
   all.push_back(
       {"check.hip", gpu_check_source(caps_named("gfx942").value()).text, "hip/check/device.h"});
   return all;

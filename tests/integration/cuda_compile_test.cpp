@@ -27,6 +27,17 @@ std::ostream& operator<<(std::ostream& out, const Target& t) {
 }
 
 constexpr Target kTargets[] = {
+    {"sm_90a",
+     "bf16 N T 4096 4096 4096 align=16 epilogue=y=acc+r[m,n];d=y;q[m]=sum(y*y);s[n]=sum(y)",
+     "cuda_wgmma"},
+    {"sm_80",
+     "fp64 N N 300 200 100 epilogue=d=where(random(7,m,n)<0.5,0,acc);l[n]=logsumexp(acc);"
+     "a[]:fp16=max(abs(acc));y[m,n]:fp32=acc",
+     "cuda_simt"},
+    {"sm_80",
+     "bf16 N T 512 4096 4096 align=16 epilogue=y=acc+r[m,n];d=y;q[m]=sum(y*y);"
+     "e[n,m]:fp16=silu(y);a[]=logsumexp(y);s[n]:bf16=min(y)",
+     "cuda_mma"},
     {"sm_90a", "bf16 N T 4096 4096 4096 align=16", "cuda_wgmma"},
     {"sm_90a", "bf16 T N 1000 1000 1000 align=16 epilogue=bias_col+gelu+residual", "cuda_wgmma"},
     {"sm_90a", "fp16 T T 1023 1023 1023", "cuda_wgmma"},

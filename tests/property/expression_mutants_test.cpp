@@ -28,8 +28,21 @@ const Base kMma{
     "expression_mma", "sm_80", "bf16 N T 70 70 64 epilogue=d=silu(acc*s[m])+r[m,n]:fp16 align=16",
     CudaMma{.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 2}};
 const Base kWgmma{"expression_wgmma", "sm_90a",
-                  "bf16 N T 150 90 200 epilogue=d=relu(acc+b[n]:bf16)*r[m,n]-t[n,m]:fp32 align=16",
+                  "bf16 N T 150 90 200 epilogue=d=relu(acc+b[n]:bf16)*r[m,n]-t[n,m]:fp32;"
+                  "y[m,n]:fp32=acc;g[n]=max(where(acc==0,acc/acc,acc)) align=16",
                   CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+
+const Base kOutputs{
+    "expression_outputs", "sm_80",
+    "fp32 N N 37 45 20 batch=2 epilogue=d=relu(acc);q[batch,m]=sum(acc*acc);"
+    "t[batch,n,m]:fp16:ld=40=acc;a[batch]=max(acc);s[batch,n]=logsumexp(acc)",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+const Base kLowest{
+    "expression_lowest", "sm_80",
+    "bf16 N T 70 700 64 "
+    "epilogue=d=acc;y[m,n]:fp32=acc*s[m];l[m]=min(abs(acc)+1);e[m]=logsumexp(acc)"
+    ";c[n]=sum(acc) align=16",
+    CudaMma{.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 2}};
 
 const std::vector<Mutant> kMutants{
     {&kSimt, "reads the rows' operand by column", "out.x1[row]", "out.x1[column]"},
@@ -63,12 +76,40 @@ const std::vector<Mutant> kMutants{
     {&kWgmma, "adds what is subtracted", " - x.x2", " + x.x2"},
     {&kWgmma, "clips on the other side", "return x < Real(0) ? Real(0) : x;",
      "return x > Real(0) ? Real(0) : x;"},
+    {&kOutputs, "stores an output by rows", "out.y1[column * out.ldy1 + row]",
+     "out.y1[row * out.ldy1 + column]"},
+    {&kOutputs, "stores what D gets", "out.y1[column * out.ldy1 + row] = from_real(acc,",
+     "out.y1[column * out.ldy1 + row] = from_real(v,"},
+    {&kOutputs, "gives all batches the first output", " + batch * args.output_stride[1]", ""},
+    {&kOutputs, "reduces the first batch alone", "static_cast<Real*>(args.outputs[i]) + batch *",
+     "static_cast<Real*>(args.outputs[i]) + 0 *"},
+    {&kOutputs, "gives all batches one place", "[batch * args.reduced_stride[i] + at]", "[at]"},
+    {&kOutputs, "sums the largest", "reduce_rows<Sum,", "reduce_rows<Largest,"},
+    {&kOutputs, "takes the smallest", "return x > y ? x : (x == x ? y : x)",
+     "return x < y ? x : (x == x ? y : x)"},
+    {&kOutputs, "leaves out the last element", "i < line.count", "i + 1 < line.count"},
+    {&kOutputs, "reads a column as a row", "there ? args.m : 0, args.n}", "there ? args.m : 0, 1}"},
+    {&kOutputs, "leaves out the largest", "? largest + Real(log(sum))", "? Real(log(sum))"},
+    {&kOutputs, "reduces all of one row", "args.m, args.n});\n  if", "1, args.n});\n  if"},
+    {&kOutputs, "reads before all threads wrote", "__syncthreads();\n    Real all = R::of_none();",
+     "Real all = R::of_none();"},
+    {&kWgmma, "stores past the last column", "if (in_d) out.y0", "if (row < out.rows) out.y0"},
+    {&kWgmma, "stores past the last row", "if (in_d) out.y0", "if (column < out.columns) out.y0"},
+    {&kLowest, "begins at 0", "return infinity();", "return Real(0);"},
+    {&kWgmma, "takes a NaN for a number", "return x > y ? x : (x == x ? y : x)",
+     "return x > y ? x : y"},
+    {&kLowest, "adds shares of another base", "exp(x - largest)", "exp(x)"},
+    {&kLowest, "adds half of the chains", "warp < kReducing / 32", "warp < kReducing / 64"},
+    {&kLowest, "adds half of a warp", "int apart = 16; apart > 0; apart /= 2)\n      all = R",
+     "int apart = 8; apart > 0; apart /= 2)\n      all = R"},
+    {&kLowest, "skips rows of a column", "chain<R>(line, first, kChains,",
+     "chain<R>(line, first, kChains + 1,"},
 };
 
 TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma});
+  test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest});
 }
 
 }  // namespace kiln::expression_mutants_test

@@ -93,8 +93,10 @@ kiln_operands c_operands(const Operands& x, const kiln_packed_b* packed) {
                          .amax_d = x.amax_d,
                          .row_weights = x.row_weights,
                          .list = nullptr,
-                         .extra = {}};
+                         .extra = {},
+                         .outputs = {}};
   std::ranges::copy(x.extra, std::begin(operands.extra));
+  std::ranges::copy(x.outputs, std::begin(operands.outputs));
   return operands;
 }
 

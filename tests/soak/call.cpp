@@ -153,7 +153,7 @@ std::optional<std::string> Call::wrong() const {
     if (const auto found = which == Operand::d ? placed(which).damage() : placed(which).changes())
       return fmt::format("{}: {}", name(which), *found);
   if (!in_place_) {
-    if (const auto found = judge_padding(gemm_, operands_.d)) return found->detail;
+    if (const auto found = judge_padding(gemm_, Operand::d, operands_.d)) return found->detail;
     if (const auto found =
             judge_unused_rows(gemm_, parts_, {operands_.d, operands_.scale_d}, operands_.index_d))
       return found->detail;

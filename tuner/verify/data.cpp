@@ -360,7 +360,7 @@ void fill(const Gemm& gemm, Operand which, Data kind, std::uint64_t seed, void* 
   if (which == Operand::index_d && adds_rows(gemm))
     return fill_rows_to_add_to(gemm, kind, random, data);
   if (which == Operand::index_d) return fill_index_of_d(gemm, kind, random, data);
-  if (which == Operand::amax_d) return;  // calls write it
+  if (which == Operand::amax_d || is_extra_output(which)) return;  // calls write it
   if (which == Operand::row_weights) return fill_row_weights(gemm, kind, random, data);
   fill_scales(gemm, which, kind, random, data);
 }

@@ -75,6 +75,8 @@ struct GpuChecker::Impl {
     return list;
   }
 
+  std::uint64_t pattern_of(Operand which) const { return poison_pattern(dtype_of(gemm(), which)); }
+
   /// The problem, whose operands are not exchanged.
   Problem as_it_is() const {
     Problem same = problem;
@@ -88,7 +90,7 @@ struct GpuChecker::Impl {
     args.d = d_data();
     for_each_operand([&](auto which) {
       const gpu::DeviceBuffer& written = beside_d[index_of(which)];
-      if constexpr (which == Operand::scale_d || which == Operand::amax_d)
+      if constexpr (which == Operand::scale_d || which == Operand::amax_d || is_extra_output(which))
         if (written.bytes() > 0) pointer<which>(args) = written.data() + kGuard;
     });
     // With beta = 0 it is D's own poison: read, it would make every element NaN.
@@ -190,9 +192,11 @@ struct GpuChecker::Impl {
   /// D is poisoned, or C where it is computed in place.
   Status prepare_d(const GpuInputs& set, const Run& run) const {
     Status ok = tools->poison(d.data(), d.bytes(), poison_pattern(gemm().d.dtype));
-    for (const gpu::DeviceBuffer& written : beside_d)
+    for (const Operand which : kBesideD) {
+      const gpu::DeviceBuffer& written = beside_d[index_of(which)];
       if (ok && written.bytes() > 0)
-        ok = tools->poison(written.data(), written.bytes(), poison_pattern(fp32));
+        ok = tools->poison(written.data(), written.bytes(), pattern_of(which));
+    }
     if (ok && run.in_place) ok = set.fill_like(Operand::c, d_data());
     return ok ? tools->wait() : ok;
   }
@@ -215,6 +219,34 @@ struct GpuChecker::Impl {
         fmt::format("{} bytes around {} were written, the first {} bytes from its start",
                     count.wrong, what,
                     static_cast<std::int64_t>(count.first) - static_cast<std::int64_t>(kGuard))});
+  }
+
+  /// What the expression stores beside D.
+  Verdict compare_outputs(const GpuInputs& set, const Run& run, const PartOfRun& part) const {
+    const Gemm& g = part.problem.gemm;
+    for (std::size_t i = 0; i < g.epilogue.expression.outputs().size(); ++i) {
+      const auto count =
+          tools->judge_output(part.problem, part.args, {run.alpha, run.beta, set.exact()},
+                              part.sums, part.magnitudes, part.c, static_cast<int>(i));
+      if (!count) return tl::unexpected(failure_of(count.error()));
+      if (count->wrong == 0) continue;
+      const Operand which = extra_output(i);
+      const auto at = static_cast<std::int64_t>(count->first);
+      const MatrixView view = view_of(g, which, nullptr, 0);
+      // A line of what is reduced begins where its index is 0.
+      const bool lines = reduction_of(g, which) != Reduction::none;
+      const std::int64_t row = at / g.n % g.m, column = at % g.n, batch = at / (g.m * g.n);
+      const std::int64_t place =
+          batch * batch_stride(g, which) + row * view.row_stride + column * view.column_stride;
+      return tl::unexpected(Failure{
+          Failure::Kind::wrong_result,
+          fmt::format("{} batch {} {}row {} column {} and {} more: got {} ({}, seed {}, alpha {}, "
+                      "beta {}; {})",
+                      name(which), batch, lines ? "from " : "", row, column, count->wrong - 1,
+                      read(dtype_of(g, which), part.args.outputs[i], place), name(set.contents()),
+                      seed, run.alpha, run.beta, text(asked))});
+    }
+    return {};
   }
 
   /// Those that follow from D; those of rows of no group are not looked at.
@@ -325,6 +357,7 @@ struct GpuChecker::Impl {
                                        one.sums, one.magnitudes, one.c);
       if (!values) return broken(values.error());
       if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
+      if (Verdict verdict = compare_outputs(set, run, one); !verdict) return verdict;
       if (Verdict verdict = compare_scales(set, run, one); !verdict) return verdict;
       if (Verdict verdict = widen_amax(set, run, one, of_d); !verdict) return verdict;
       if (!exactly) continue;
@@ -347,8 +380,8 @@ struct GpuChecker::Impl {
       if (written.bytes() == 0) continue;
       const bool forgotten = lists_products(gemm()) && which == Operand::scale_d;
       const auto beside = forgotten
-                              ? tools->changed(written, poison_pattern(fp32))
-                              : tools->around(gemm(), which, written, kGuard, poison_pattern(fp32));
+                              ? tools->changed(written, pattern_of(which))
+                              : tools->around(gemm(), which, written, kGuard, pattern_of(which));
       if (!beside) return broken(beside.error());
       if (beside->wrong > 0) return strayed(name(which), *beside);
     }
@@ -369,7 +402,7 @@ double GpuChecker::bytes_needed(const Gemm& gemm) {
   constexpr double kContents = 2;  // exact and uniform; small problems have a third
   const double elements = gemm.outputs() * (gated(gemm) ? 2 : 1);
   return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
-         double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d)) +
+         double(span_bytes(gemm, Operand::d) + bytes_beside_d(gemm)) +
          (adds_rows(gemm) ? 2.0 * sizeof(double) * double(span(gemm, Operand::d)) : 0);
 }
 

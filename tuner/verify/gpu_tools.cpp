@@ -108,25 +108,31 @@ struct DeviceExpression {
   };
   intervals::Precision precision;
   Extra extra[kExtraOperands];
-  std::int64_t operands, count;
+  Extra stored;
+  std::int64_t operands, result, reduction;
   intervals::ExpressionStep steps[intervals::kMostSteps];
 };
 
-DeviceExpression device_expression(const Gemm& g, const KilnGpuArgs& args) {
-  const std::vector<intervals::ExpressionStep> steps =
-      intervals::steps_of(*g.epilogue.expression.program());
+/// `output`: as of expect().
+DeviceExpression device_expression(const Gemm& g, const KilnGpuArgs& args, int output) {
+  const expression::Program& program = *g.epilogue.expression.program();
+  const bool d = output == kValueOfD;
+  const auto place = static_cast<std::size_t>(d ? 0 : output);
+  const std::vector<intervals::ExpressionStep> steps = intervals::steps_of(program);
   DeviceExpression all{
       .precision = intervals::precision_of(g.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, 0),
       .operands = std::ssize(g.epilogue.expression.operands()),
-      .count = std::ssize(steps)};
+      .result = d ? program.d : program.results[place],
+      .reduction = d ? 0 : static_cast<std::int64_t>(program.outputs[place].reduction)};
   std::ranges::copy(steps, all.steps);
-  for (const Operand which : kOperands) {
-    if (!is_extra(which) || !present(g, which)) continue;
+  const auto extra = [&](Operand which) {
     const MatrixView view = view_of(g, which, nullptr, 0);
-    all.extra[index_of_extra(which)] = {pointer(args, which), view.row_stride, view.column_stride,
-                                        batch_stride(g, which),
-                                        static_cast<std::int64_t>(view.dtype)};
-  }
+    return DeviceExpression::Extra{pointer(args, which), view.row_stride, view.column_stride,
+                                   batch_stride(g, which), static_cast<std::int64_t>(view.dtype)};
+  };
+  for (const Operand which : kOperands)
+    if (is_extra(which) && present(g, which)) all.extra[index_of_extra(which)] = extra(which);
+  all.stored = extra(d ? Operand::d : extra_output(place));
   return all;
 }
 
@@ -243,15 +249,25 @@ Result<GpuTools::Count> GpuTools::judge(const Problem& problem, const KilnGpuArg
   const Gemm& g = problem.gemm;
   if (g.epilogue.expression.empty())
     return compared("check_judge", problem, args, scaling, sums, magnitudes, c);
+  return judge_output(problem, args, scaling, sums, magnitudes, c, kValueOfD);
+}
+
+Result<GpuTools::Count> GpuTools::judge_output(const Problem& problem, const KilnGpuArgs& args,
+                                               const Scaling& scaling, const double* sums,
+                                               const float* magnitudes, const void* c,
+                                               int output) const {
+  const Gemm& g = problem.gemm;
   const auto memory = gpu::DeviceBuffer::make(device_, sizeof(DeviceExpression));
   if (!memory) return tl::unexpected(memory.error());
-  const DeviceExpression expression = device_expression(g, args);
+  const DeviceExpression expression = device_expression(g, args, output);
+  const char* const entry =
+      expression.reduction == 0 ? "check_judge_expression" : "check_judge_reduction";
   Status ok = upload(memory->data(), std::as_bytes(std::span(&expression, 1)));
   if (ok) ok = poison(counters_.data(), 8, 0);
   if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
   if (ok)
-    ok = call("check_judge_expression", {kBlocks}, args, types_of(problem),
-              device_allowance(g, scaling), sums, magnitudes, c, counters_.data(), memory->data());
+    ok = call(entry, {kBlocks}, args, types_of(problem), device_allowance(g, scaling), sums,
+              magnitudes, c, counters_.data(), memory->data());
   if (!ok) return tl::unexpected(ok.error());
   return counted();
 }

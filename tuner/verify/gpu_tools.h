@@ -45,6 +45,11 @@ class GpuTools {
   };
   Result<Count> judge(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c) const;
+  /// The same of what an expression stores beside D, or in it (kValueOfD): of what is reduced the
+  /// index is that of a line's first element.
+  Result<Count> judge_output(const Problem& problem, const KilnGpuArgs& args,
+                             const Scaling& scaling, const double* sums, const float* magnitudes,
+                             const void* c, int output) const;
   /// The same of the scales that follow from D, by their index.
   Result<Count> judge_scales(const Problem& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,

@@ -19,7 +19,8 @@ std::vector<ExpressionStep> steps_of(const expression::Program& program) {
                 int(Op::call) == op_call && int(Index::m) == 1 && int(Index::n) == 2);
   static_assert(int(expression::Course::rising) == course_rising &&
                 int(expression::Course::sum) == course_sum &&
-                int(expression::Course::choice) == course_choice);
+                int(expression::Course::choice) == course_choice &&
+                int(expression::Course::drawn) == course_drawn);
   std::vector<ExpressionStep> steps;
   for (const expression::Value& value : program.values) {
     ExpressionStep step{.op = static_cast<int>(value.op),

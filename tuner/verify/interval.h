@@ -12,10 +12,13 @@
 namespace kiln::intervals {
 
 #define KILN_DEVICE inline
+using expression::function_log;
 using expression::function_value;
+using expression::is_counter;
 using expression::larger;
 using expression::smaller;
 #include "templates/cuda/check/intervals.h"
+#include "templates/cuda/check/reduced.h"
 #undef KILN_DEVICE
 
 static_assert(kMostSteps == expression::kMostValues);
@@ -23,7 +26,10 @@ static_assert(kMostSteps == expression::kMostValues);
 /// Of fp32 or fp64.
 Precision precision_of(DType type, double flushed);
 
-/// The values of the program, D's last.
+static_assert(reduce_sum == int(Reduction::sum) && reduce_max == int(Reduction::max) &&
+              reduce_min == int(Reduction::min) && reduce_logsumexp == int(Reduction::logsumexp));
+
+/// The values of the program.
 std::vector<ExpressionStep> steps_of(const expression::Program& program);
 
 }  // namespace kiln::intervals

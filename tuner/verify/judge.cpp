@@ -271,7 +271,8 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
   OrderedRows rows(set.gemm());
   rows.read_d(operands);
   rows.bind(operands);
-  const Outputs ordered{operands.d, got.scale_d, got.amax_d};
+  Outputs ordered = got;
+  ordered.d = operands.d;
   ExpectedAmax amax;
   for (std::size_t part = 0; part < set.parts().size(); ++part)
     if (auto failure = integers ? judge_whole(set, part, run, ordered, amax)
@@ -281,6 +282,7 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
     const bool whole = integers || DataSet::whole_is_cheap(set.gemm());
     if (auto failure = judge_amax(set, run, ordered, amax, whole)) return failure;
   }
+  if (auto failure = judge_outputs(set, run, got)) return failure;
   // Where C was in D's place its rows remain.
   const bool poisoned = run.c != Run::C::in_place;
   return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got, operands.index_d)
@@ -367,14 +369,14 @@ std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<Pro
   return std::nullopt;
 }
 
-std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {
+std::optional<Failure> judge_padding(const Gemm& gemm, Operand which, const void* data) {
   if (lists_products(gemm)) return std::nullopt;  // judge_values() looks at all of the memory
-  const Extent e = extent(gemm, Operand::d);
-  const std::int64_t ld = leading_dimension(gemm, Operand::d);
-  const std::int64_t stride = batch_stride(gemm, Operand::d);
+  const Extent e = extent(gemm, which);
+  const std::int64_t ld = leading_dimension(gemm, which);
+  const std::int64_t stride = batch_stride(gemm, which);
   const bool one = gemm.batch == 1 || stride == 0;
   const bool tight = ld == e.length && (one || stride == e.lines * ld);
-  if (tight || span(gemm, Operand::d) == 0) return std::nullopt;
+  if (tight || span(gemm, which) == 0) return std::nullopt;
   // Batches of D may be adjacent within lines, so its runs are visited in the order of memory.
   const std::int64_t batches = one ? 1 : gemm.batch;
   const bool beside = !one && stride < (e.lines - 1) * ld + e.length;
@@ -385,11 +387,12 @@ std::optional<Failure> judge_padding(const Gemm& gemm, const void* d) {
       const std::int64_t line = beside ? o : i, batch = beside ? i : o;
       const std::int64_t begin = batch * stride + line * ld;
       for (std::int64_t at = end; at < begin; ++at)
-        if (!is_poison(gemm.d.dtype, d, at))
+        if (!is_poison(dtype_of(gemm, which), data, at))
           return Failure{Failure::Kind::out_of_bounds,
-                         fmt::format("D's element {} was written: it lies before line {} of batch "
+                         fmt::format("{}'s element {} was written: it lies before line {} of batch "
                                      "{}, {} past the end of the line before it ({})",
-                                     at, line, batch, at - end, text(gemm))};
+                                     which == Operand::d ? "D" : name(which), at, line, batch,
+                                     at - end, text(gemm))};
       end = begin + e.length;
     }
   return std::nullopt;

@@ -2,6 +2,8 @@
 // expectations; knows neither who wrote D nor how often it will be written.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,9 +30,17 @@ struct Outputs {
   const void* d = nullptr;
   const void* scale_d = nullptr;  // null where the problem has none that follow from D
   const void* amax_d = nullptr;   // null where it is not asked for
+  std::array<const void*, kExpressionOutputs> outputs{};  // what an expression stores beside D
+
+  static Outputs of(const Operands& call) {
+    Outputs all{call.d, call.scale_d, call.amax_d};
+    std::ranges::copy(call.outputs, all.outputs.begin());
+    return all;
+  }
 };
 
-/// Compares the elements of D, the scales that follow from it and its largest magnitude. `set`
+/// Compares the elements of D, the scales that follow from it, its largest magnitude and what an
+/// expression stores beside it. `set`
 /// provided the inputs. Of a grouped problem it also looks for changes in rows of no group,
 /// where D was poisoned.
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
@@ -43,7 +53,12 @@ std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& 
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                          const Outputs& got, const void* index_d = nullptr);
 
-/// Looks for changes in what lies between D's lines and batches, which was poisoned before.
-std::optional<Failure> judge_padding(const Gemm& gemm, const void* d);
+/// The same of what an expression stores beside D alone. Elements that are made of others are
+/// compared where all of those are expected.
+std::optional<Failure> judge_outputs(DataSet& set, const Run& run, const Outputs& got);
+
+/// Looks for changes in what lies between the lines and batches of D, or of what an expression
+/// stores beside it, which was poisoned before.
+std::optional<Failure> judge_padding(const Gemm& gemm, Operand which, const void* data);
 
 }  // namespace kiln

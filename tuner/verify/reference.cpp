@@ -243,10 +243,12 @@ class Affine {
 
 /// What an expression makes of each element. Where a right kernel may store anything the error is
 /// infinite.
-void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<double> value,
-             std::span<double> error) {
+void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, int output,
+             std::span<double> value, std::span<double> error) {
   using namespace intervals;
   const expression::Program& program = *gemm.epilogue.expression.program();
+  const std::uint8_t result =
+      output == kValueOfD ? program.d : program.results.at(static_cast<std::size_t>(output));
   const std::vector<ExpressionStep> steps = steps_of(program);
   const Precision precision =
       precision_of(gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, scaling.flushed);
@@ -259,9 +261,9 @@ void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span
     const double row = t.along == Lines::Along::rows ? line : place;
     const double column = t.along == Lines::Along::rows ? place : line;
     const Interval all =
-        expression_interval(steps.data(), static_cast<int>(steps.size()), precision,
-                            within(value[i], error[i], precision), operands.data(), row, column);
-    value[i] = evaluate(program, {value[i], operands, row, column});
+        expression_interval(steps.data(), result, precision, within(value[i], error[i], precision),
+                            operands.data(), row, column);
+    value[i] = evaluated(program, {value[i], operands, row, column})[result];
     const bool one = all.low == all.high && !all.nan;
     if (is_empty(all))  // a NaN, whatever fp64 says
       value[i] = std::numeric_limits<double>::quiet_NaN(), error[i] = 0;
@@ -353,7 +355,7 @@ Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
 }
 
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<double> value,
-            std::span<double> error) {
+            std::span<double> error, int output) {
   const std::size_t count = t.sum.size();
   assert(value.size() == count && error.size() == count);
   const Allowance allow = allowance(gemm, scaling);
@@ -374,7 +376,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
       error[i] += allow.per_gate * std::fabs(value[i]);
     }
   }
-  if (!gemm.epilogue.expression.empty()) return express(gemm, scaling, t, value, error);
+  if (!gemm.epilogue.expression.empty()) return express(gemm, scaling, t, output, value, error);
   activate(gemm.epilogue.activation, allow.unit, value, error);
   if (gemm.epilogue.residual)
     Affine::add(t[Operand::residual], 1.0, allow.per_residual, value, error);

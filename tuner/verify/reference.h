@@ -121,13 +121,16 @@ struct Terms {
   const std::span<const double>& operator[](Operand which) const { return of[index_of(which)]; }
 };
 
+/// What an expression makes of an element: D's value, or that of an output beside it.
+inline constexpr int kValueOfD = -1;
+
 /// value[i] = activation(alpha*sum + beta*c + bias) + residual, with a gate gate(alpha*sum + bias)
 /// * (alpha*second.sum + second.bias) + residual, before rounding to D's type, and error[i] = how
 /// far a right kernel's value may be from it there. error is 0 where only equality is right, and
 /// where value is NaN or infinite; of an expression it is infinite where anything is right. All
 /// spans are of sum's length.
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& terms, std::span<double> value,
-            std::span<double> error);
+            std::span<double> error, int output = kValueOfD);
 
 /// Whether `got`, read from D, is what a right kernel may store: between the roundings to D's type
 /// of value - error and value + error. NaN wants NaN, infinity wants the same infinity.

@@ -178,8 +178,13 @@ Verdict Verifier::Impl::check(const Case& test, const RunKernel& run) {
   Operands operands;
   (*set)->bind(operands);
   operands.d = d.data();
-  if (const auto* scales = written[index_of(Operand::scale_d)]) operands.scale_d = scales->data();
-  if (const auto* amax = written[index_of(Operand::amax_d)]) operands.amax_d = amax->data();
+  for_each_operand([&](auto which) {
+    constexpr Operand kWhich = which;
+    if constexpr (kWhich == Operand::scale_d || kWhich == Operand::amax_d ||
+                  is_extra_output(kWhich))
+      if (const GuardedBuffer* output = written[index_of(kWhich)])
+        pointer<kWhich>(operands) = output->data();
+  });
   operands.alpha = test.run.alpha;
   operands.beta = test.run.beta;
   Run ran = test.run;
@@ -220,8 +225,15 @@ Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const Written& writt
     const GuardedBuffer* output = written[index_of(which)];
     return output != nullptr ? output->data() : nullptr;
   };
-  const Outputs got{data(Operand::d), data(Operand::scale_d), data(Operand::amax_d)};
-  if (auto failure = judge_padding(gemm, got.d)) return tl::unexpected(std::move(*failure));
+  Outputs got{data(Operand::d), data(Operand::scale_d), data(Operand::amax_d)};
+  if (auto failure = judge_padding(gemm, Operand::d, got.d))
+    return tl::unexpected(std::move(*failure));
+  for (std::size_t i = 0; i < got.outputs.size(); ++i) {
+    got.outputs[i] = data(extra_output(i));
+    if (got.outputs[i] == nullptr) continue;
+    if (auto failure = judge_padding(gemm, extra_output(i), got.outputs[i]))
+      return tl::unexpected(std::move(*failure));
+  }
   if (auto failure = judge_values(set, run, got)) return tl::unexpected(std::move(*failure));
   return {};
 }
@@ -243,7 +255,7 @@ std::pair<double, double> uniform_scalars(const Gemm& gemm) {
 double Verifier::bytes_needed(const Gemm& gemm) {
   const double elements = gemm.outputs() * (present(gemm, Operand::c) ? 1 : 2);
   return DataSet::bytes_needed(gemm) +
-         2.0 * double(span_bytes(gemm, Operand::d) + span_bytes(gemm, Operand::scale_d)) +
+         2.0 * double(span_bytes(gemm, Operand::d) + bytes_beside_d(gemm)) +
          double(span_bytes(gemm, Operand::c)) + elements * sizeof(std::int32_t) +
          (adds_rows(gemm) ? 2.0 * sizeof(double) * double(span(gemm, Operand::d)) : 0);
 }

@@ -45,9 +45,11 @@ class SharedOutput {
     d.data_ = mmap(nullptr, d.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, d.file_.get(), 0);
     if (d.data_ == MAP_FAILED) return failed("mmap", d.bytes_);
     auto* const bytes = static_cast<std::byte*>(d.data_);
-    const std::size_t amax = amax_offset(gemm);
-    poison(gemm.d.dtype, {bytes, amax});
-    if (gemm.amax_d) poison(fp32, {bytes + amax, sizeof(float)});
+    poison(gemm.d.dtype, {bytes, static_cast<std::size_t>(span_bytes(gemm, Operand::d))});
+    for (const Operand which : kBesideD)
+      if (is_output(gemm, which))
+        poison(dtype_of(gemm, which), {bytes + place_beside_d(gemm, which),
+                                       static_cast<std::size_t>(span_bytes(gemm, which))});
     return d;
   }
   SharedOutput(SharedOutput&& other) noexcept
@@ -96,15 +98,38 @@ double seconds_on_cpu(const Gemm& gemm, double each_flop) { return 30 + each_flo
 
 DataRecipe own_recipe(std::uint64_t seed) { return {.data = Data::uniform, .seed = seed}; }
 
-std::size_t output_bytes(const Gemm& gemm) {
-  const std::size_t d = amax_offset(gemm);
-  return gemm.amax_d ? d + sizeof(float) : std::max<std::size_t>(1, d);
+namespace {
+
+/// Up to the first that is written beside D, from `which` on; from `end` on all of it.
+std::size_t bytes_before(const Gemm& gemm, std::optional<Operand> end) {
+  constexpr std::size_t kEach = sizeof(double);
+  auto bytes = static_cast<std::size_t>(span_bytes(gemm, Operand::d));
+  for (const Operand which : kBesideD) {
+    if (which != end && !is_output(gemm, which)) continue;
+    bytes = (bytes + kEach - 1) / kEach * kEach;
+    if (which == end) break;
+    bytes += static_cast<std::size_t>(span_bytes(gemm, which));
+  }
+  return bytes;
 }
 
-std::size_t amax_offset(const Gemm& gemm) {
-  const auto d = static_cast<std::size_t>(span_bytes(gemm, Operand::d));
-  constexpr std::size_t kEach = sizeof(double);
-  return gemm.amax_d ? (d + kEach - 1) / kEach * kEach : d;
+}  // namespace
+
+std::size_t output_bytes(const Gemm& gemm) {
+  return std::max<std::size_t>(1, bytes_before(gemm, std::nullopt));
+}
+
+std::size_t place_beside_d(const Gemm& gemm, Operand which) { return bytes_before(gemm, which); }
+
+void bind_outputs(const Gemm& gemm, std::byte* memory, Operands& operands) {
+  operands.d = memory;
+  for_each_operand([&](auto which) {
+    constexpr Operand kWhich = which;
+    if constexpr (kWhich == Operand::scale_d || kWhich == Operand::amax_d ||
+                  is_extra_output(kWhich))
+      if (is_output(gemm, kWhich))
+        pointer<kWhich>(operands) = memory + place_beside_d(gemm, kWhich);
+  });
 }
 
 OwnCheck::OwnCheck(const Gemm& gemm, const DeviceCaps& device)
@@ -141,9 +166,10 @@ Verdict OwnCheck::check(const Config& config, const Binary& binary) {
   if (Verdict ran = run_in_fresh_worker(request, binary, d->file(), seconds_on_cpu(gemm)); !ran)
     return ran;
   const auto [alpha, beta] = uniform_scalars(gemm);
-  auto failure = judge_padding(gemm, d->data());
-  Outputs got{.d = d->data()};
-  if (gemm.amax_d) got.amax_d = static_cast<const std::byte*>(d->data()) + amax_offset(gemm);
+  Operands written;
+  bind_outputs(gemm, static_cast<std::byte*>(const_cast<void*>(d->data())), written);
+  const Outputs got = Outputs::of(written);
+  auto failure = judge_padding(gemm, Operand::d, got.d);
   if (!failure) failure = judge_values(*inputs_, {alpha, beta, Run::C::separate}, got);
   if (!failure) return {};
   failure->detail = "D as this process compared it: " + failure->detail;

@@ -17,8 +17,10 @@ namespace kiln {
 DataRecipe own_recipe(std::uint64_t seed);
 /// Of the memory file that holds D, and its largest magnitude behind it: at least 1.
 std::size_t output_bytes(const Gemm& gemm);
-/// Where that lies, in bytes.
-std::size_t amax_offset(const Gemm& gemm);
+/// Where one of kBesideD lies that calls write, in bytes.
+std::size_t place_beside_d(const Gemm& gemm, Operand which);
+/// `operands` write to that memory.
+void bind_outputs(const Gemm& gemm, std::byte* memory, Operands& operands);
 
 /// Seconds that a check may take whose kernel runs on the CPU: a hang, not a busy machine, is what
 /// the limit is to catch.

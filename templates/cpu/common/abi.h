@@ -68,6 +68,11 @@ struct KilnArgs {
   //% if expression
   const void* extra[8];  // the expression's operands, and where their lines and batches begin
   long long extra_ld[8], extra_stride[8];
+  // What it stores beside D: for each element of D a value, in the caller's memory if it is
+  // reduced.
+  void* outputs[4];
+  long long output_ld[4], output_stride[4];
+  long long reduced_stride[4];  // of what those values become; of no kernel
   //% end
 };
 

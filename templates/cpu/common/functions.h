@@ -223,6 +223,23 @@ KILN_INLINE Vec<Real, L> clamped(Vec<Real, L> x, Vec<Real, L> low, Vec<Real, L> 
   return smaller<L>(larger<L>(x, low), high);
 }
 //% end
+//% if uses_random
+/// Of two numbers of 32 bits one whose bits depend on all of theirs.
+template <int L>
+KILN_INLINE Vec<u32, L> mixed_bits(Vec<u32, L> x, Vec<Real, L> counter) {
+  x ^= __builtin_convertvector(counter, Vec<u32, L>) * 0x9e3779b1u + 0x7f4a7c15u;
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+/// From 0 to 1, of whole numbers.
+template <int L>
+KILN_INLINE Vec<Real, L> drawn(Vec<Real, L> seed, Vec<Real, L> x, Vec<Real, L> y) {
+  const Vec<u32, L> none = 0;
+  const Vec<u32, L> bits = mixed_bits<L>(mixed_bits<L>(mixed_bits<L>(none, seed), x), y);
+  return __builtin_convertvector(bits >> 8, Vec<Real, L>) * Real(0x1p-24);
+}
+//% end
 //% if expression
 
 /// One element.
@@ -243,6 +260,19 @@ KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
     if (i < count) x[i] = element(from + i * stride);
   return x;
 }
+//% if outputs
+/// `count` elements, and such that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE void store_real(T* to, Vec<Real, L> x, int count) {
+  store_first<L>(reinterpret_cast<Raw<T>*>(to), from_real<L>(x, T{}), count);
+}
+template <int L, typename T>
+KILN_INLINE void scatter(T* to, i64 stride, Vec<Real, L> x, int count) {
+  const auto stored = from_real<L>(x, T{});
+  for (int i = 0; i < L; ++i)
+    if (i < count) reinterpret_cast<Raw<T>*>(to)[i * stride] = stored[i];
+}
+//% end
 /// The indices of the lanes from the first one's on.
 template <int L, int... I>
 KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {

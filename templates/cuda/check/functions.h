@@ -32,12 +32,24 @@ enum ExpressionFunction {
   function_sigmoid,
   function_silu,
   function_gelu,
-  function_gelu_erf
+  function_gelu_erf,
+  function_random
 };
 
 // A NaN stays a NaN in both.
 KILN_DEVICE double smaller(double x, double y) { return x < y || x != x ? x : y; }
 KILN_DEVICE double larger(double x, double y) { return x > y || x != x ? x : y; }
+
+/// Of two numbers of 32 bits one whose bits depend on all of theirs.
+KILN_DEVICE unsigned mixed_bits(unsigned x, unsigned y) {
+  x ^= y * 0x9e3779b1u + 0x7f4a7c15u;
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+/// A whole number of fp32's; any other counts as 0.
+KILN_DEVICE bool is_counter(double x) { return x >= 0 && x <= 16777216.0 && x == rint(x); }
+KILN_DEVICE unsigned counter(double x) { return is_counter(x) ? unsigned(x) : 0; }
 
 /// A comparison's value is 1 where it holds. Functions of fewer arguments do not look at others.
 KILN_DEVICE double function_value(int function, double x, double y, double z) {
@@ -98,6 +110,11 @@ KILN_DEVICE double function_value(int function, double x, double y, double z) {
       return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
     case function_gelu_erf:
       return 0.5 * x * erfc(-0.70710678118654752 * x);
+    case function_random: {  // 24 bits
+      const unsigned bits =
+          mixed_bits(mixed_bits(mixed_bits(0, counter(x)), counter(y)), counter(z));
+      return double(bits >> 8) / 16777216.0;
+    }
   }
   return x;
 }

@@ -27,7 +27,8 @@ enum ExpressionCourse {
   course_product,
   course_quotient,
   course_comparison,  // of two arguments: no number
-  course_choice       // where(c, x, y)
+  course_choice,      // where(c, x, y)
+  course_drawn        // a number from 0 to 1 that follows from whole numbers alone
 };
 
 enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call };
@@ -192,9 +193,16 @@ KILN_DEVICE Interval chosen(int truth, const Interval& yes, const Interval& no,
   return out;
 }
 
+KILN_DEVICE Interval drawn(const ExpressionStep& f, const Interval* of, const Precision& p) {
+  for (int i = 0; i < f.arity; ++i)
+    if (of[i].nan || of[i].low != of[i].high || !is_counter(of[i].low)) return {0, 1, false};
+  return exactly(function_value(f.which, of[0].low, of[1].low, of[2].low), p);
+}
+
 KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int truth,
                             const Precision& p) {
   if (f.course == course_choice) return chosen(truth, of[1], of[2], p);
+  if (f.course == course_drawn) return drawn(f, of, p);
   for (int i = 0; i < f.arity; ++i)
     if (is_empty(of[i])) return nothing(p);
   const Interval& x = of[0];
@@ -213,13 +221,13 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   }
 }
 
-/// The value that is made last. `operands`: of the element, in the order of the expression's.
-KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int count, const Precision& p,
-                                         const Interval& acc, const double* operands, double m,
-                                         double n) {
+/// The value of step `result`. `operands`: of the element, in the order of the expression's.
+KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result,
+                                         const Precision& p, const Interval& acc,
+                                         const double* operands, double m, double n) {
   Interval x[kMostSteps];
   int truth[kMostSteps];
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i <= result; ++i) {
     const ExpressionStep& step = steps[i];
     truth[i] = 0;
     if (step.op == op_acc) {
@@ -243,5 +251,5 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int count,
         x[i] = called(step, of, truth[step.of[0]], p);
     }
   }
-  return x[count - 1];
+  return x[result];
 }

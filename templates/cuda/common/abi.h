@@ -54,6 +54,11 @@ struct KilnGpuArgs {
   //% if expression
   const void* extra[8];  // the expression's operands, and where their lines and batches begin
   long long extra_ld[8], extra_stride[8];
+  // What it stores beside D: for each element of D a value, in the workspace if it is reduced.
+  void* outputs[4];
+  long long output_ld[4], output_stride[4];
+  void* reduced[4];  // what the values in the workspace become
+  long long reduced_stride[4];
   //% end
 };
 

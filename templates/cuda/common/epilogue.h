@@ -376,12 +376,19 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
 /// The expression's value for one element.
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, const Extras& x) {
   using Value = Real;
+  //% if outputs
+  const bool in_d = row < out.rows && column < out.columns;
+  //% end
   //% include expression/values
   return v;
 }
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
   return finish(out, v, row, column, extras_at(out, row, column));
 }
+//% if reduces
+
+//% include cuda/common/reductions.cu
+//% end
 //% else
 /// Bias and activation of one element; those outside D read nothing.
 KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {

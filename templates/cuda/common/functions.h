@@ -81,3 +81,17 @@ KILN_DEVICE Real real_if(const Half* from, bool there) {
 KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
   return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
 }
+//% if uses_random
+/// Of two numbers of 32 bits one whose bits depend on all of theirs.
+KILN_DEVICE u32 mixed_bits(u32 x, u32 y) {
+  x ^= y * 0x9e3779b1u + 0x7f4a7c15u;
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+/// From 0 to 1, of whole numbers.
+KILN_DEVICE Real drawn(Real seed, Real x, Real y) {
+  const u32 bits = mixed_bits(mixed_bits(mixed_bits(0, u32(seed)), u32(x)), u32(y));
+  return Real(bits >> 8) * Real(0x1p-24);
+}
+//% end

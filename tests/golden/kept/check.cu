@@ -511,12 +511,24 @@ enum ExpressionFunction {
   function_sigmoid,
   function_silu,
   function_gelu,
-  function_gelu_erf
+  function_gelu_erf,
+  function_random
 };
 
 // A NaN stays a NaN in both.
 KILN_DEVICE double smaller(double x, double y) { return x < y || x != x ? x : y; }
 KILN_DEVICE double larger(double x, double y) { return x > y || x != x ? x : y; }
+
+/// Of two numbers of 32 bits one whose bits depend on all of theirs.
+KILN_DEVICE unsigned mixed_bits(unsigned x, unsigned y) {
+  x ^= y * 0x9e3779b1u + 0x7f4a7c15u;
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+/// A whole number of fp32's; any other counts as 0.
+KILN_DEVICE bool is_counter(double x) { return x >= 0 && x <= 16777216.0 && x == rint(x); }
+KILN_DEVICE unsigned counter(double x) { return is_counter(x) ? unsigned(x) : 0; }
 
 /// A comparison's value is 1 where it holds. Functions of fewer arguments do not look at others.
 KILN_DEVICE double function_value(int function, double x, double y, double z) {
@@ -577,6 +589,11 @@ KILN_DEVICE double function_value(int function, double x, double y, double z) {
       return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
     case function_gelu_erf:
       return 0.5 * x * erfc(-0.70710678118654752 * x);
+    case function_random: {  // 24 bits
+      const unsigned bits =
+          mixed_bits(mixed_bits(mixed_bits(0, counter(x)), counter(y)), counter(z));
+      return double(bits >> 8) / 16777216.0;
+    }
   }
   return x;
 }
@@ -610,7 +627,8 @@ enum ExpressionCourse {
   course_product,
   course_quotient,
   course_comparison,  // of two arguments: no number
-  course_choice       // where(c, x, y)
+  course_choice,      // where(c, x, y)
+  course_drawn        // a number from 0 to 1 that follows from whole numbers alone
 };
 
 enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call };
@@ -775,9 +793,16 @@ KILN_DEVICE Interval chosen(int truth, const Interval& yes, const Interval& no,
   return out;
 }
 
+KILN_DEVICE Interval drawn(const ExpressionStep& f, const Interval* of, const Precision& p) {
+  for (int i = 0; i < f.arity; ++i)
+    if (of[i].nan || of[i].low != of[i].high || !is_counter(of[i].low)) return {0, 1, false};
+  return exactly(function_value(f.which, of[0].low, of[1].low, of[2].low), p);
+}
+
 KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int truth,
                             const Precision& p) {
   if (f.course == course_choice) return chosen(truth, of[1], of[2], p);
+  if (f.course == course_drawn) return drawn(f, of, p);
   for (int i = 0; i < f.arity; ++i)
     if (is_empty(of[i])) return nothing(p);
   const Interval& x = of[0];
@@ -796,13 +821,13 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   }
 }
 
-/// The value that is made last. `operands`: of the element, in the order of the expression's.
-KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int count, const Precision& p,
-                                         const Interval& acc, const double* operands, double m,
-                                         double n) {
+/// The value of step `result`. `operands`: of the element, in the order of the expression's.
+KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result,
+                                         const Precision& p, const Interval& acc,
+                                         const double* operands, double m, double n) {
   Interval x[kMostSteps];
   int truth[kMostSteps];
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i <= result; ++i) {
     const ExpressionStep& step = steps[i];
     truth[i] = 0;
     if (step.op == op_acc) {
@@ -826,7 +851,101 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int count,
         x[i] = called(step, of, truth[step.of[0]], p);
     }
   }
-  return x[count - 1];
+  return x[result];
+}
+
+// ---- cuda/check/reduced.h ----
+// What a right kernel may make of many elements: their sum, the largest, the smallest, the
+// logarithm of the sum of e^x. On a GPU and, by tuner/verify/interval.h, on the CPU: plain C++
+// without headers. Expects intervals.h.
+
+enum ExpressionReduction { reduce_none, reduce_sum, reduce_max, reduce_min, reduce_logsumexp };
+
+/// Of the elements that were taken in.
+struct ReducedElements {
+  int how;           // an ExpressionReduction
+  double value;      // the sum; the largest, or the smallest
+  double total;      // logsumexp: of e^(x - value)
+  double size;       // the sum of magnitudes; logsumexp: the largest one
+  double error;      // the sum of what elements may be off; logsumexp: the most
+  double low, high;  // max, min: the same of both bounds
+  double count;
+  bool nan, unsure, whole;  // one is NaN; of one anything is right; all are exact integers
+};
+
+KILN_DEVICE ReducedElements no_elements(int how, const Precision& p) {
+  const double none = how == reduce_min ? p.infinity : how == reduce_sum ? 0 : -p.infinity;
+  return {how, none, 0, 0, 0, none, none, 0, false, false, true};
+}
+
+/// The largest of two, or the smallest.
+KILN_DEVICE double taken_of(int how, double x, double y) {
+  return how == reduce_min ? smaller(x, y) : larger(x, y);
+}
+
+KILN_DEVICE ReducedElements merged(const ReducedElements& x, const ReducedElements& y,
+                                   const Precision& p) {
+  ReducedElements z = x;
+  z.count += y.count;
+  z.nan = x.nan || y.nan, z.unsure = x.unsure || y.unsure, z.whole = x.whole && y.whole;
+  if (x.how == reduce_sum) {
+    z.value += y.value, z.size += y.size, z.error += y.error;
+    return z;
+  }
+  z.value = taken_of(x.how, x.value, y.value);
+  z.low = taken_of(x.how, x.low, y.low);
+  z.high = taken_of(x.how, x.high, y.high);
+  z.size = larger(x.size, y.size);
+  z.error = larger(x.error, y.error);
+  if (x.how == reduce_logsumexp && is_finite(z.value, p))
+    z.total = x.total * (x.value == z.value ? 1 : exp(x.value - z.value)) +
+              y.total * (y.value == z.value ? 1 : exp(y.value - z.value));
+  return z;
+}
+
+/// One element more: `value`, which may be off by `error`. NaN is one; an infinite error says that
+/// anything is right.
+KILN_DEVICE void take_in(ReducedElements& all, double value, double error, const Precision& p) {
+  ReducedElements one = no_elements(all.how, p);
+  one.count = 1;
+  if (value != value) {
+    one.nan = true;
+  } else if (!is_finite(error, p)) {
+    one.unsure = true;
+  } else {
+    one.value = value;
+    one.total = 1;
+    one.size = is_finite(value, p) ? fabs(value) : 0;
+    one.error = error;
+    one.low = error == 0 ? value : value - error;
+    one.high = error == 0 ? value : value + error;
+    one.whole = error == 0 && value == rint(value);
+  }
+  all = merged(all, one, p);
+}
+
+/// An expected value, and how far a right kernel's may be from it: as of an element.
+struct ExpectedReduction {
+  double value, error;
+};
+
+/// Kernels add in chains of at most an eighth of the elements.
+KILN_DEVICE ExpectedReduction expected_of(const ReducedElements& all, const Precision& p) {
+  const double infinity = p.infinity;
+  if (all.nan) return {infinity - infinity, 0};
+  if (all.unsure) return {0, infinity};
+  const double chain = (all.count / 8 + 32) * p.roundoff;
+  if (all.how == reduce_sum) {
+    if (!is_finite(all.value, p)) return {all.value, 0};
+    if (all.size > p.largest / 2) return {all.value, infinity};
+    const bool exact = all.whole && all.size * p.roundoff < 1;
+    return {all.value, exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
+  }
+  if (!is_finite(all.value, p)) return {all.value, 0};
+  if (all.how != reduce_logsumexp)
+    return {all.value, larger(all.high - all.value, all.value - all.low)};
+  const double value = all.value + function_value(function_log, all.total, 0, 0);
+  return {value, all.error + chain + p.roundoff * 8 * (2 + all.size + fabs(value))};
 }
 
 // ---- cuda/check/judge.cu ----
@@ -1056,8 +1175,8 @@ extern "C" __global__ void check_amax(const __grid_constant__ KilnGpuArgs g,
 }
 
 // ---- cuda/check/judge_expression.cu ----
-// The kernel that compares what another kernel left in D with what an expression makes of products
-// in higher precision. Expects intervals.h and judge.cu.
+// Kernels that compare what another kernel left in D, and beside it, with what an expression makes
+// of products in higher precision. Expects intervals.h, reduced.h and judge.cu.
 
 /// An element of an operand of the expression: how far apart those of neighbouring rows, columns
 /// and batches are.
@@ -1067,15 +1186,40 @@ struct Extra {
   i64 type;
 };
 
-/// What check_judge_expression() knows of the expression, in the device's memory.
+/// What these kernels know of the expression, in the device's memory.
 struct CheckedExpression {
   Precision precision;
   Extra extra[8];
-  i64 operands, count;
+  Extra stored;  // what is compared: D, or an output beside it
+  i64 operands, result, reduction;
   ExpressionStep steps[kMostSteps];
 };
 
-/// As check_judge, of a D that an expression makes.
+KILN_DEVICE i64 place_in(const Extra& x, i64 batch, i64 row, i64 column) {
+  return batch * x.batch + row * x.row + column * x.column;
+}
+
+/// What is stored of an element of D.
+KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allowance& allow,
+                               const Known& known, const CheckedExpression& e, i64 batch, i64 row,
+                               i64 column) {
+  const i64 i = (batch * g.m + row) * g.n + column;
+  double value, error, operands[8];
+  affine(g, t, allow, known.sums[i], known.magnitudes[i], known.c,
+         batch * g.stride_c + row * g.ldc + column, row, column, value, error);
+  for (int o = 0; o < e.operands; ++o)
+    operands[o] =
+        load(e.extra[o].data, int(e.extra[o].type), place_in(e.extra[o], batch, row, column));
+  return expression_interval(e.steps, int(e.result), e.precision, within(value, error, e.precision),
+                             operands, double(row), double(column));
+}
+
+KILN_DEVICE void count_wrong(u64* out, i64 index) {
+  atomicAdd(&out[0], 1ull);
+  atomicMin(&out[1], u64(index));
+}
+
+/// As check_judge, of what is stored of each element of D.
 extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGpuArgs g,
                                                   const __grid_constant__ Types t,
                                                   const __grid_constant__ Allowance allow,
@@ -1083,27 +1227,71 @@ extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGp
                                                   const void* c, u64* out,
                                                   const CheckedExpression* expression) {
   const CheckedExpression& e = *expression;
+  const int type = int(e.stored.type);
   const i64 count = g.m * g.n * g.batch;
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
-    double value, error, operands[8];
-    affine(g, t, allow, sums[i], magnitudes[i], c, batch * g.stride_c + row * g.ldc + column, row,
-           column, value, error);
-    for (int o = 0; o < e.operands; ++o) {
-      const Extra& x = e.extra[o];
-      operands[o] = load(x.data, int(x.type), batch * x.batch + row * x.row + column * x.column);
-    }
-    const Interval all =
-        expression_interval(e.steps, int(e.count), e.precision, within(value, error, e.precision),
-                            operands, double(row), double(column));
-    const double got = load(g.d, t.d, batch * g.stride_d + row * g.ldd + column);
+    const Interval all = stored_of(g, t, allow, {sums, magnitudes, c}, e, batch, row, column);
+    const double got = load(e.stored.data, type, place_in(e.stored, batch, row, column));
     // Integers have no NaN: what becomes of one is 0.
-    const bool nan = t.d == kS8 || t.d == kU8 || t.d == kS32 ? got == 0 : got != got;
-    const bool right = (all.nan && nan) || (!is_empty(all) && got >= rounded(t.d, all.low) &&
-                                            got <= rounded(t.d, all.high));
-    if (right) continue;
-    atomicAdd(&out[0], 1ull);
-    atomicMin(&out[1], u64(i));
+    const bool nan = type == kS8 || type == kU8 || type == kS32 ? got == 0 : got != got;
+    const bool right = (all.nan && nan) || (!is_empty(all) && got >= rounded(type, all.low) &&
+                                            got <= rounded(type, all.high));
+    if (!right) count_wrong(out, i);
+  }
+}
+
+/// The same of what is made of rows, of columns or of all elements, by a block each: out[1] is the
+/// least index of a line's first element.
+extern "C" __global__ void check_judge_reduction(const __grid_constant__ KilnGpuArgs g,
+                                                 const __grid_constant__ Types t,
+                                                 const __grid_constant__ Allowance allow,
+                                                 const double* sums, const float* magnitudes,
+                                                 const void* c, u64* out,
+                                                 const CheckedExpression* expression) {
+  __shared__ ReducedElements of_thread[kCheckThreads];
+  const CheckedExpression& e = *expression;
+  const Precision& p = e.precision;
+  // Along which indices of D a line runs.
+  const i64 rows = e.stored.row == 0 ? g.m : 1, columns = e.stored.column == 0 ? g.n : 1;
+  const i64 lines_of_rows = g.m / rows, lines_of_columns = g.n / columns;
+  for (i64 i = blockIdx.x; i < g.batch * lines_of_rows * lines_of_columns; i += gridDim.x) {
+    const i64 batch = i / (lines_of_rows * lines_of_columns);
+    const i64 row0 = i / lines_of_columns % lines_of_rows, column0 = i % lines_of_columns;
+    ReducedElements all = no_elements(int(e.reduction), p);
+    for (i64 j = threadIdx.x; j < rows * columns; j += blockDim.x) {
+      const Interval one = stored_of(g, t, allow, {sums, magnitudes, c}, e, batch,
+                                     row0 + j / columns, column0 + j % columns);
+      const bool exact = one.low == one.high;
+      if (is_empty(one))
+        take_in(all, p.infinity - p.infinity, 0, p);
+      else if (one.nan || (!exact && is_infinite(one, p)))
+        take_in(all, 0, p.infinity, p);
+      else if (exact)
+        take_in(all, one.low, 0, p);
+      else
+        take_in(all, (one.low + one.high) / 2, (one.high - one.low) / 2, p);
+    }
+    of_thread[threadIdx.x] = all;
+    __syncthreads();
+    for (unsigned apart = kCheckThreads / 2; apart > 0; apart /= 2) {
+      if (threadIdx.x < apart)
+        of_thread[threadIdx.x] = merged(of_thread[threadIdx.x], of_thread[threadIdx.x + apart], p);
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+      const ExpectedReduction want = expected_of(of_thread[0], p);
+      const int type = int(e.stored.type);
+      const double got = load(e.stored.data, type, place_in(e.stored, batch, row0, column0));
+      const bool right =
+          !is_finite(want.error, p) ||
+          (want.value != want.value
+               ? got != got
+               : got == want.value || (got >= rounded(type, want.value - want.error) &&
+                                       got <= rounded(type, want.value + want.error)));
+      if (!right) count_wrong(out, (batch * g.m + row0) * g.n + column0);
+    }
+    __syncthreads();
   }
 }

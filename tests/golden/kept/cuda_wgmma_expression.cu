@@ -1,5 +1,5 @@
 // device:  sm_90a
-// problem: bf16 N T 4096 4096 4096 epilogue=t0=acc*x0[m]+x1[n]:bf16;d=where(t0>x2[],tanh(t0),t0/3)*x3[n,m]+m-n align=16
+// problem: bf16 N T 4096 4096 4096 epilogue=t0=acc*x0[m]+x1[n]:bf16;d=where(t0>x2[],tanh(t0),t0/3)*x3[n,m]+m-n;y0[m]=sum(t0*t0);y1[]=logsumexp(t0);y2[m,n]:fp32=t0 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
 
 // ---- cuda/common/abi.h ----
@@ -41,6 +41,11 @@ struct KilnGpuArgs {
   double sums_beta;
   const void* extra[8];  // the expression's operands, and where their lines and batches begin
   long long extra_ld[8], extra_stride[8];
+  // What it stores beside D: for each element of D a value, in the workspace if it is reduced.
+  void* outputs[4];
+  long long output_ld[4], output_stride[4];
+  void* reduced[4];  // what the values in the workspace become
+  long long reduced_stride[4];
 };
 
 /// What the driver fills to describe a matrix to the copy engine; 64-byte aligned as it demands.
@@ -221,6 +226,12 @@ struct Output {
   const float* x2;
   const Bfloat* x3;
   i64 ld3;
+  Real* y0;
+  i64 ldy0;
+  Real* y1;
+  i64 ldy1;
+  float* y2;
+  i64 ldy2;
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
@@ -240,6 +251,12 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.x2 = static_cast<const float*>(args.extra[2]);
   out.x3 = static_cast<const Bfloat*>(args.extra[3]);
   out.ld3 = args.extra_ld[3];
+  out.y0 = static_cast<Real*>(args.outputs[0]) + batch * args.output_stride[0];
+  out.ldy0 = args.output_ld[0];
+  out.y1 = static_cast<Real*>(args.outputs[1]) + batch * args.output_stride[1];
+  out.ldy1 = args.output_ld[1];
+  out.y2 = static_cast<float*>(args.outputs[2]) + batch * args.output_stride[2];
+  out.ldy2 = args.output_ld[2];
   return out;
 }
 
@@ -263,13 +280,167 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
 /// The expression's value for one element.
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, const Extras& x) {
   using Value = Real;
+  const bool in_d = row < out.rows && column < out.columns;
   const Value acc = v;
   const Value t0 = product(acc, x.x0) + x.x1;
   v = product((t0 > x.x2 ? tangent(t0) : product(t0, Value(Real(1.0 / 3.0)))), x.x3) + Real(row) - Real(column);
+  if (in_d) out.y0[row * out.ldy0 + column] = product(t0, t0);
+  if (in_d) out.y1[row * out.ldy1 + column] = t0;
+  if (in_d) out.y2[row * out.ldy2 + column] = from_real(t0, float{});
   return v;
 }
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
   return finish(out, v, row, column, extras_at(out, row, column));
+}
+
+constexpr int kReducing = 512;           // threads of a block
+constexpr int kChains = kReducing / 32;  // of a column
+
+KILN_DEVICE Real infinity() { return Real(bits_to_float(0x7f800000)); }
+
+struct Sum {
+  KILN_DEVICE Real of_none() { return Real(0); }
+  KILN_DEVICE Real of_two(Real x, Real y) { return x + y; }
+  KILN_DEVICE Real term(Real x, Real) { return x; }
+};
+struct Largest {
+  KILN_DEVICE Real of_none() { return -infinity(); }
+  KILN_DEVICE Real of_two(Real x, Real y) { return x > y ? x : (x == x ? y : x); }
+  KILN_DEVICE Real term(Real x, Real) { return x; }
+};
+struct Smallest {
+  KILN_DEVICE Real of_none() { return infinity(); }
+  KILN_DEVICE Real of_two(Real x, Real y) { return x < y ? x : (x == x ? y : x); }
+  KILN_DEVICE Real term(Real x, Real) { return x; }
+};
+/// Of e^x as shares of the largest one's.
+struct Exponentials : Sum {
+  KILN_DEVICE Real term(Real x, Real largest) { return Real(exp(x - largest)); }
+};
+struct LogSumExp {};
+
+/// Elements of a line of values, `step` apart.
+struct Line {
+  const Real* values;
+  i64 count, step;
+};
+
+/// Of a line's elements `first`, `first` + `apart` and so on.
+template <typename R>
+KILN_DEVICE Real chain(const Line& line, int first, int apart, Real largest) {
+  Real all = R::of_none();
+  for (i64 i = first; i < line.count; i += apart)
+    all = R::of_two(all, R::term(line.values[i * line.step], largest));
+  return all;
+}
+
+/// How the block's threads reduce one line: all threads get the result.
+struct WholeBlock {
+  template <typename R>
+  KILN_DEVICE Real of(const Line& line, Real largest) {
+    __shared__ Real of_warp[kReducing / 32];
+    const int thread = int(threadIdx.x);
+    Real all = chain<R>(line, thread, kReducing, largest);
+    _Pragma("unroll") for (int apart = 16; apart > 0; apart /= 2)
+      all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
+    if (thread % 32 == 0) of_warp[thread / 32] = all;
+    __syncthreads();
+    all = R::of_none();
+    _Pragma("unroll") for (int warp = 0; warp < kReducing / 32; ++warp)
+      all = R::of_two(all, of_warp[warp]);
+    __syncthreads();
+    return all;
+  }
+};
+/// How they reduce 32 lines, each lane its own: the threads of a lane get its result.
+struct LineOfLane {
+  template <typename R>
+  KILN_DEVICE Real of(const Line& line, Real largest) {
+    __shared__ Real of_chain[kChains][32];
+    const int lane = int(threadIdx.x) % 32, first = int(threadIdx.x) / 32;
+    of_chain[first][lane] = chain<R>(line, first, kChains, largest);
+    __syncthreads();
+    Real all = R::of_none();
+    _Pragma("unroll") for (int i = 0; i < kChains; ++i) all = R::of_two(all, of_chain[i][lane]);
+    __syncthreads();
+    return all;
+  }
+};
+
+template <typename R, typename Threads>
+struct Reduced {
+  KILN_DEVICE Real of(const Line& line) { return Threads::template of<R>(line, Real(0)); }
+};
+template <typename Threads>
+struct Reduced<LogSumExp, Threads> {
+  KILN_DEVICE Real of(const Line& line) {
+    const Real largest = Threads::template of<Largest>(line, Real(0));
+    const bool finite = largest - largest == Real(0);
+    const Real sum = Threads::template of<Exponentials>(line, finite ? largest : Real(0));
+    return finite ? largest + Real(log(sum)) : largest;
+  }
+};
+
+KILN_DEVICE Real* values_of(const KilnGpuArgs& args, int i, i64 batch) {
+  return static_cast<Real*>(args.outputs[i]) + batch * args.output_stride[i];
+}
+template <typename T>
+KILN_DEVICE void store_reduced(const KilnGpuArgs& args, int i, i64 batch, i64 at, Real x) {
+  static_cast<T*>(args.reduced[i])[batch * args.reduced_stride[i] + at] = from_real(x, T{});
+}
+
+template <typename R, typename T>
+KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
+  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
+    const i64 batch = any / args.m, row = any % args.m;
+    const Line line{values_of(args, i, batch) + row * args.n, args.n, 1};
+    const Real x = Reduced<R, WholeBlock>::of(line);
+    if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
+  }
+}
+
+template <typename R, typename T>
+KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
+  const i64 across = ceil_div(args.n, 32);
+  for (i64 any = blockIdx.x; any < args.batch * across; any += gridDim.x) {
+    const i64 batch = any / across, column = any % across * 32 + threadIdx.x % 32;
+    const bool there = column < args.n;
+    const Line line{values_of(args, i, batch) + (there ? column : 0), there ? args.m : 0, args.n};
+    const Real x = Reduced<R, LineOfLane>::of(line);
+    if (there && threadIdx.x < 32) store_reduced<T>(args, i, batch, column, x);
+  }
+}
+
+/// Rows, each into its first value.
+template <typename R, typename T>
+KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
+  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
+    Real* const values = values_of(args, i, any / args.m) + any % args.m * args.n;
+    const Real x = Reduced<R, WholeBlock>::of({values, args.n, 1});
+    if (threadIdx.x == 0) *values = x;
+  }
+}
+
+/// blockIdx.y is the output.
+extern "C" __global__ void __launch_bounds__(kReducing)
+    kiln_reduce(const __grid_constant__ KilnGpuArgs args) {
+  const int output = int(blockIdx.y);
+  if (output == 0) reduce_rows<Sum, float>(args, 0);
+  if (output == 1) reduce_all<LogSumExp, float>(args, 1);
+}
+
+/// What is made of rows becomes what is made of all of them: a block has a batch.
+template <typename R, typename T>
+KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
+  const i64 batch = blockIdx.x;
+  const Real x = Reduced<R, WholeBlock>::of({values_of(args, i, batch), args.m, args.n});
+  if (threadIdx.x == 0) store_reduced<T>(args, i, batch, 0, x);
+}
+
+extern "C" __global__ void __launch_bounds__(kReducing)
+    kiln_reduce_all(const __grid_constant__ KilnGpuArgs args) {
+  const int output = int(blockIdx.y);
+  if (output == 1) reduce_rest<LogSumExp, float>(args, 1);
 }
 
 // ---- cuda/wgmma/store.h ----

@@ -1,5 +1,5 @@
 // device:  x86-64-v4
-// problem: bf16 N T 1024 1024 1024 epilogue=t0=acc*x0[m]+x1[n]:bf16;d=where(t0>x2[],tanh(t0),t0/3)*x3[n,m]+m-n
+// problem: bf16 N T 1024 1024 1024 epilogue=t0=acc*x0[m]+x1[n]:bf16;d=where(t0>x2[],tanh(t0),t0/3)*x3[n,m]+m-n;y0[m]=sum(t0*t0);y1[n,m]:fp32=t0
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
 
 // ---- cpu/common/abi.h ----
@@ -57,6 +57,11 @@ struct KilnArgs {
   void* amax_d;  // one fp32, raised to the largest magnitude of D: the caller clears it
   const void* extra[8];  // the expression's operands, and where their lines and batches begin
   long long extra_ld[8], extra_stride[8];
+  // What it stores beside D: for each element of D a value, in the caller's memory if it is
+  // reduced.
+  void* outputs[4];
+  long long output_ld[4], output_stride[4];
+  long long reduced_stride[4];  // of what those values become; of no kernel
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.
@@ -124,6 +129,10 @@ struct Output {
   const float* x2;
   const Bfloat* x3;
   i64 ld3;
+  Real* y0;
+  i64 ldy0;
+  float* y1;
+  i64 ldy1;
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -142,6 +151,10 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.x2 = static_cast<const float*>(args.extra[2]);
   out.x3 = static_cast<const Bfloat*>(args.extra[3]);
   out.ld3 = args.extra_ld[3];
+  out.y0 = static_cast<Real*>(args.outputs[0]) + batch * args.output_stride[0];
+  out.ldy0 = args.output_ld[0];
+  out.y1 = static_cast<float*>(args.outputs[1]) + batch * args.output_stride[1];
+  out.ldy1 = args.output_ld[1];
   out.partial = {};
   return out;
 }
@@ -205,6 +218,17 @@ KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
     if (i < count) x[i] = element(from + i * stride);
   return x;
 }
+/// `count` elements, and such that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE void store_real(T* to, Vec<Real, L> x, int count) {
+  store_first<L>(reinterpret_cast<Raw<T>*>(to), from_real<L>(x, T{}), count);
+}
+template <int L, typename T>
+KILN_INLINE void scatter(T* to, i64 stride, Vec<Real, L> x, int count) {
+  const auto stored = from_real<L>(x, T{});
+  for (int i = 0; i < L; ++i)
+    if (i < count) reinterpret_cast<Raw<T>*>(to)[i * stride] = stored[i];
+}
 /// The indices of the lanes from the first one's on.
 template <int L, int... I>
 KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
@@ -229,6 +253,8 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     const Value acc = v;
     const Value t0 = acc * x0 + x1;
     v = (t0 > x2 ? tangent(t0) : t0 / Value(Real(3.0))) * x3 + Value(Real(row)) - counted<L>(column, Iota<L>{});
+    store_real<L>(out.y0 + row * out.ldy0 + column, t0 * t0, columns);
+    scatter<L>(out.y1 + column * out.ldy1 + row, out.ldy1, t0, columns);
   }
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "cli/commands/random_expression.h"
 #include "engine/plan.h"
 #include "kiln/kiln.h"
+#include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reductions.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "support/few.h"
 #include "support/opened_engine.h"
@@ -71,13 +74,109 @@ TEST(ExpressionCalls, ThePlainLoopIsRight) {
     ++checked;
     const Problem canonical = Problem::of(gemm).value();
     const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
-      const KilnArgs args = make_args(canonical, operands);
-      for (int thread = 0; thread < 2; ++thread) run_reference(canonical, args, nullptr, thread, 2);
-      return {};
+      return reducing(make_args(canonical, operands), 2, [&](const HostArgs& args) -> Status {
+        for (int thread = 0; thread < 2; ++thread)
+          run_reference(canonical, args, nullptr, thread, 2);
+        return {};
+      });
     });
     EXPECT_TRUE(verdict) << text(gemm) << ": " << test::why(verdict);
   }
   EXPECT_GT(checked, 40);
+}
+
+constexpr const char* kOutputs =
+    "fp32 N N 3 4 2 epilogue=y=acc+r[m,n];d=relu(y);q[m]=sum(y*y);t[n,m]:fp16=y;a[]=max(abs(y));"
+    "l[n]=logsumexp(y)";
+
+/// A = [1 2; 3 4; 5 6], B = [1 0 -1 0; 0 1 0 -1], r = 1, through `call`: by hand.
+template <typename Call>
+void expect_outputs(Call&& call) {
+  const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, -1, 0, 0, 1, 0, -1};
+  const std::vector<float> r(12, 1.0F);
+  std::array<float, 12> d{};
+  std::array<float, 3> q{};
+  std::array<std::uint16_t, 12> t{};
+  std::array<float, 4> l{};
+  float largest = 0;
+  call(Operands{.a = a,
+                .b = b,
+                .d = d.data(),
+                .extra = {r.data()},
+                .outputs = {q.data(), t.data(), &largest, l.data()}});
+  EXPECT_THAT(d, testing::ElementsAre(2, 3, 0, 0, 4, 5, 0, 0, 6, 7, 0, 0));
+  EXPECT_THAT(q, testing::ElementsAre(4 + 9 + 0 + 1, 16 + 25 + 4 + 9, 36 + 49 + 16 + 25));
+  EXPECT_EQ(largest, 7);
+  const float y[] = {2, 3, 0, -1, 4, 5, -2, -3, 6, 7, -4, -5};
+  for (std::size_t row = 0; row < 3; ++row)
+    for (std::size_t column = 0; column < 4; ++column)
+      EXPECT_EQ(t.at(column * 3 + row), float_to_fp16(y[row * 4 + column]));
+  for (std::size_t column = 0; column < 4; ++column)
+    EXPECT_NEAR(l.at(column),
+                std::log(std::exp(y[column]) + std::exp(y[4 + column]) + std::exp(y[8 + column])),
+                1e-5);
+}
+
+TEST(ExpressionCalls, StoreBesideD) {
+  Opened kiln;
+  const Gemm gemm = problem(kOutputs);
+  const auto call = [&](const Operands& operands) {
+    const Status ran = kiln->gemm(gemm, operands);
+    ASSERT_TRUE(ran) << ran.error().message;
+  };
+  expect_outputs(call);
+  ASSERT_TRUE(kiln->tune(gemm, test::few(4)));
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  expect_outputs(call);
+}
+
+TEST(ExpressionCalls, OutputsAreTheSameBitsOnAnyThreads) {
+  Opened kiln;
+  const Gemm gemm = problem("fp32 N N 70 300 20 epilogue=d=acc;q[m]=sum(acc);s[n]=sum(acc)");
+  std::vector<float> a(70 * 20), b(20 * 300), d(70 * 300);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = 0.1F * static_cast<float>(i % 17);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = 0.3F * static_cast<float>(i % 13) - 1;
+  std::vector<std::vector<float>> seen;
+  for (const int threads : {1, 2}) {
+    std::vector<float> q(370);
+    ASSERT_TRUE(kiln->gemm(gemm, {.a = a.data(),
+                                  .b = b.data(),
+                                  .d = d.data(),
+                                  .threads = threads,
+                                  .outputs = {q.data(), q.data() + 70}}));
+    seen.push_back(q);
+  }
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST(ExpressionCalls, OutputsAreCheckedBeforeAnythingRuns) {
+  Opened kiln;
+  const Gemm gemm = problem("fp32 N N 4 4 4 epilogue=d=acc;q[m]=sum(acc)");
+  std::array<float, 16> a{}, b{}, d{};
+  std::array<float, 4> q{};
+  const auto said = [&](const Operands& operands) {
+    const Status status = kiln->gemm(gemm, operands);
+    return status ? std::string("done") : status.error().message;
+  };
+  Operands call{.a = a.data(), .b = b.data(), .d = d.data(), .outputs = {q.data()}};
+  EXPECT_EQ(said(call), "done");
+  call.outputs[0] = nullptr;
+  EXPECT_THAT(said(call), HasSubstr("y0 = null"));
+  call.outputs[0] = d.data() + 3;
+  EXPECT_THAT(said(call), HasSubstr("overlaps"));
+  call.outputs[0] = a.data() + 12;
+  EXPECT_THAT(said(call), HasSubstr("overlaps y0"));
+  const auto refused = [](std::string_view line) {
+    const auto parsed = parse_gemm(line);
+    if (!parsed) return parsed.error().message;
+    const Status valid = validate(*parsed);
+    return valid ? std::string("valid") : valid.error().message;
+  };
+  EXPECT_THAT(refused("fp32 N N 4 4 4 batch=2 epilogue=d=acc;q[m]=sum(acc)"),
+              HasSubstr("y0 needs the index batch: batch = 2"));
+  EXPECT_THAT(refused("fp32 N N 4 0 4 epilogue=d=acc;q[m]=sum(acc)"),
+              HasSubstr("y0 is made of no element"));
+  EXPECT_EQ(refused("fp32 N N 4 4 4 batch=2 epilogue=d=acc;q[batch,m]=sum(acc)"), "valid");
 }
 
 TEST(ExpressionCalls, OperandsAreCheckedBeforeAnythingRuns) {

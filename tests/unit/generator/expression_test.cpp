@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -42,6 +43,25 @@ TEST(Expressions, HaveOneTextWhateverTheirNames) {
   EXPECT_EQ(canonical("d=acc*1e30+m-n"), "d=acc*1e+30+m-n");
 }
 
+TEST(Expressions, StoreBesideD) {
+  EXPECT_EQ(canonical("y=acc+r[m,n];d=y;q[m]=sum(y*y)"), "t0=acc+x0[m,n];d=t0;y0[m]=sum(t0*t0)");
+  EXPECT_EQ(canonical("s[n,m]:bf16:ld=70=acc;d=relu(acc)"), "d=relu(acc);y0[n,m]:bf16:ld=70=acc");
+  EXPECT_EQ(canonical("a[]=max(max(acc,0));l[batch,n]=logsumexp(acc);d=0"),
+            "d=0;y0[]=max(max(acc,0));y1[batch,n]=logsumexp(acc)");
+  const Expression x = Expression::parse("d=acc;q[m]:fp16=min(acc*acc)").value();
+  ASSERT_EQ(x.outputs().size(), 1u);
+  EXPECT_EQ(x.outputs()[0].target.name, "q");
+  EXPECT_EQ(x.outputs()[0].reduction, Reduction::min);
+  EXPECT_EQ(expression::transposed(x).text(), "d=acc;y0[n]:fp16=min(acc*acc)");
+  EXPECT_EQ(Expression::of_id(x.id())->outputs()[0].target.name, "y0");
+  ExtraOperand target = x.outputs()[0].target;
+  target.dtype = fp32;
+  EXPECT_EQ(x.with_outputs(std::array{target}).value().text(), "d=acc;y0[m]:fp32=min(acc*acc)");
+  target.index = {Index::n};
+  EXPECT_EQ(x.with_outputs(std::array{target}).error().message,
+            "outputs[0] (q): must have the indices of q");
+}
+
 TEST(Expressions, AreEqualWhereTheirTextsAre) {
   const Expression x = Expression::parse("d=acc*s[m]").value();
   const Expression same = Expression::parse("d=acc*rows[m]").value();
@@ -72,8 +92,28 @@ TEST(Expressions, AreComputedInTheirOrder) {
   EXPECT_NEAR(value_of("d=gelu_erf(acc)", 1), 0.8413447460685429, 1e-15);
   EXPECT_NEAR(value_of("d=gelu(acc)", 1), 0.8411919906082768, 1e-15);
   EXPECT_NEAR(value_of("d=silu(acc)", 1), 0.7310585786300049, 1e-15);
+  EXPECT_EQ(value_of("d=random(7,m,n)", 0), value_of("d=random(acc,3,5)", 7));
   EXPECT_TRUE(std::isnan(value_of("d=max(acc,0)", std::nan(""))));
   EXPECT_TRUE(std::isnan(value_of("d=min(0,acc)", std::nan(""))));
+}
+
+TEST(Expressions, RandomNumbersAreSpreadEvenly) {
+  const Expression x = Expression::parse("d=random(acc,m,n)").value();
+  std::array<int, 16> slots{};
+  double products = 0, last = 0;
+  constexpr int kSide = 200;
+  for (int m = 0; m < kSide; ++m)
+    for (int n = 0; n < kSide; ++n) {
+      const double drawn = evaluate(*x.program(), {1, {}, double(m), double(n)});
+      ASSERT_GE(drawn, 0);
+      ASSERT_LT(drawn, 1);
+      ++slots.at(static_cast<std::size_t>(drawn * 16));
+      products += (drawn - 0.5) * (last - 0.5);
+      last = drawn;
+    }
+  constexpr double kEach = kSide * kSide / 16.0;
+  for (const int count : slots) EXPECT_NEAR(count, kEach, 5 * std::sqrt(kEach));
+  EXPECT_NEAR(products / (kSide * kSide), 0, 5.0 / 12 / kSide);
 }
 
 TEST(Expressions, TheirTextsAreReadAgain) {
@@ -136,7 +176,16 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   expect("d=acc)", "column 6: ')' is not expected here");
   expect("acc=2", "column 1: acc has a meaning of its own");
   expect("relu=2", "column 1: relu has a meaning of its own");
-  expect("q[m]=acc", "column 1: q[…]: d alone can be stored");
+  expect("d[m,n]=acc", "column 1: d has no indices: the problem says where D lies");
+  expect("q[m]=acc", "column 6: q is of many elements: sum, max, min or logsumexp is missing");
+  expect("q[m]=sum(acc)*2", "column 14: '*' is not expected here");
+  expect("q[m]=max(acc,2)", "column 13: ')' is missing");
+  expect("q[m]=sum(acc);d=q", "column 17: q is stored: an expression cannot read it");
+  expect("q[m]=sum(acc);d=q[m]", "column 17: q is stored: an expression cannot read it");
+  expect("q[m]=sum(acc);q[n]=sum(acc)", "column 15: q is stored already");
+  expect("d=sum(acc)", "column 3: no function is called sum");
+  expect("a[m]=sum(1);b[m]=sum(1);c[m]=sum(1);e[m]=sum(1);f[m]=sum(1);d=1",
+         "column 49: more than 4 outputs beside d");
   expect("d=a[]+b[]+c[]+e[]+f[]+g[]+h[]+i[]+j[]", "column 35: more than 8 operands");
 }
 

@@ -25,8 +25,7 @@ Interval number(double x) { return exactly(x, kFp32); }
 
 Interval of(const Program& program, const Interval& acc, const std::vector<double>& operands) {
   const std::vector<ExpressionStep> steps = steps_of(program);
-  return expression_interval(steps.data(), static_cast<int>(steps.size()), kFp32, acc,
-                             operands.data(), 3, 5);
+  return expression_interval(steps.data(), program.d, kFp32, acc, operands.data(), 3, 5);
 }
 
 Interval of(std::string_view text, const Interval& acc, std::vector<double> operands = {}) {

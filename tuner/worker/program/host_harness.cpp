@@ -239,8 +239,7 @@ class HostHarness final : public Harness {
     status->phase.store(WorkerStatus::verifying, std::memory_order_release);
     Operands operands;
     inputs->bind(operands);
-    operands.d = d->data();
-    if (gemm.amax_d) operands.amax_d = static_cast<std::byte*>(d->data()) + amax_offset(gemm);
+    bind_outputs(gemm, static_cast<std::byte*>(d->data()), operands);
     std::tie(operands.alpha, operands.beta) = uniform_scalars(gemm);
     std::vector<ListEntry> list;
     return kernel.run(inputs->call(operands, list));

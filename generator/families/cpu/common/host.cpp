@@ -59,6 +59,10 @@ constexpr expression::Dialect kDialect{
     .along_n = "load_real<L>(out.{x} + column, columns)",
     .rows = "load_real<L>(out.{x} + row * out.{ld} + column, columns)",
     .columns = "apart<L>(out.{x} + column * out.{ld} + row, out.{ld}, columns)",
+    .store_rows = "store_real<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
+    .store_columns = "scatter<L>(out.{x} + column * out.{ld} + row, out.{ld}, {value}, columns);",
+    .store_value = "store_real<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
+    .value = "Real",
     .m = "Value(Real(row))",
     .n = "counted<L>(column, Iota<L>{})"};
 

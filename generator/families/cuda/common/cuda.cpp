@@ -57,6 +57,10 @@ constexpr expression::Dialect kDialect{
     .along_n = "in_column ? to_real(out.{x}[column]) : Value(0)",
     .rows = "real_if(out.{x} + row * out.{ld} + column, in_row && in_column)",
     .columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)",
+    .store_rows = "if (in_d) out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
+    .store_columns = "if (in_d) out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
+    .store_value = "if (in_d) out.{x}[row * out.{ld} + column] = {value};",
+    .value = "Real",
     .m = "Real(row)",
     .n = "Real(column)",
     .product = "product"};

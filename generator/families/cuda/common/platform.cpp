@@ -15,10 +15,10 @@ std::string_view refuses(const Gemm& g) {
   return is_fnuz(g.a.dtype) || is_fnuz(g.b.dtype) ? "NVIDIA devices have no fnuz formats" : "";
 }
 
-constexpr std::array<std::string_view, 8> kCheckFiles{
-    "cuda/common/abi.h",   "cuda/common/types.h",           "cuda/common/convert_ptx.h",
-    "cuda/check/check.cu", "cuda/check/functions.h",        "cuda/check/intervals.h",
-    "cuda/check/judge.cu", "cuda/check/judge_expression.cu"};
+constexpr std::array<std::string_view, 9> kCheckFiles{
+    "cuda/common/abi.h",    "cuda/common/types.h",    "cuda/common/convert_ptx.h",
+    "cuda/check/check.cu",  "cuda/check/functions.h", "cuda/check/intervals.h",
+    "cuda/check/reduced.h", "cuda/check/judge.cu",    "cuda/check/judge_expression.cu"};
 
 }  // namespace
 
