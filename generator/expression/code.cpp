@@ -113,6 +113,8 @@ void add_values(TemplateValues& to, const Expression& expression) {
   to["expression"] = expression.text();
   const auto flag = [](bool is) { return is ? "1" : "0"; };
   to["outputs"] = flag(!expression.outputs().empty());
+  to["stores_matrices"] =
+      flag(std::ranges::any_of(expression.outputs(), [](const auto& x) { return !is_reduced(x); }));
   to["reduces_all"] = flag(std::ranges::any_of(expression.outputs(), reduces_all));
   to["reduces"] = flag(reduces(expression));
   if (expression.empty()) return;
@@ -147,22 +149,29 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     members += fmt::format("i64 ld{};\n", i);
     pointers += fmt::format("out.ld{0} = args.extra_ld[{0}];\n", i);
   }
-  std::string reductions, rest;
+  std::string reductions, rest, kept, together;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const ExtraOutput& output = program.outputs[i];
     const std::string_view type = dialect.type(types.outputs[i]);
-    const std::string_view kept = is_reduced(output) ? dialect.value : type;
-    members += fmt::format("{}* y{};\ni64 ldy{};\n", kept, i, i);
+    const std::string_view stored = is_reduced(output) ? dialect.value : type;
+    members += fmt::format("{}* y{};\ni64 ldy{};\n", stored, i, i);
     pointers += fmt::format(
         "out.y{0} = static_cast<{1}*>(args.outputs[{0}]) + batch * args.output_stride[{0}];\n"
         "out.ldy{0} = args.output_ld[{0}];\n",
-        i, kept);
+        i, stored);
     if (!is_reduced(output)) continue;
     const auto reduce = [&](std::string_view what) {
       return fmt::format("if (output == {0}) reduce_{1}<{2}, {3}>(args, {0});\n", i, what,
                          kReducers.at(static_cast<std::size_t>(output.reduction)), type);
     };
     const bool all = reduces_all(output);
+    fields += fmt::format("Real y{};\n", i);
+    kept += fmt::format("out.y{0}[row * out.ldy{0} + column] = x.y{0};\n", i);
+    together += fmt::format(
+        "keep_together<{1}, {2}>(out.y{0}, out.ldy{0}, out, left, right, i,\n"
+        "                        [&](int e) {{ return extras[e].y{0}; }});\n",
+        i, kReducers.at(static_cast<std::size_t>(output.reduction)),
+        all || has_index(output.target, Index::m));
     reductions += reduce(has_index(output.target, Index::m)   ? "rows"
                          : has_index(output.target, Index::n) ? "columns"
                                                               : "all");
@@ -178,7 +187,9 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
           {"expression/loads", or_none(loads(program, dialect))},
           {"expression/values", statements(program, types.outputs, dialect)},
           {"expression/reductions", std::move(reductions)},
-          {"expression/rest", std::move(rest)}};
+          {"expression/rest", std::move(rest)},
+          {"expression/kept", std::move(kept)},
+          {"expression/together", std::move(together)}};
 }
 
 }  // namespace kiln::expression

@@ -28,8 +28,8 @@ struct Dialect {
 };
 
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
-/// `expression`, the canonical text; `outputs` and `reduces`: whether it stores beside D, and
-/// whether some of that is reduced.
+/// `expression`, the canonical text; `outputs`, `stores_matrices`, `reduces` and `reduces_all`:
+/// whether it stores beside D, and whether some of that is a matrix, is reduced, is one value.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.
@@ -37,9 +37,10 @@ bool uses_exponential(const Expression& expression);
 
 /// The files that templates include where an expression is, with `expression/` before their names:
 /// `members` of Output, `pointers` that fill them, `fields` for the values of operands, `loads` of
-/// them, `values`, which make v from v and store what is stored beside D, and `reductions` and
-/// `rest`, which steps of a GPU run, the output that blocks work on being `output`. `types`: of
-/// operands and outputs. Nothing where there is no expression.
+/// them, `values`, which make v from v and store what is stored beside D, `kept` and
+/// `together`, which leave in the workspace what is reduced, of one element and of several, and
+/// `reductions` and `rest`, which steps of a GPU run, the output that blocks work on being
+/// `output`. `types`: of operands and outputs. Nothing where there is no expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);

@@ -81,6 +81,19 @@ struct GpuStep {
   auto operator<=>(const GpuStep&) const = default;
 };
 
+/// Of how many neighbours of a row of D, and of a column, kernels make one of the values that an
+/// expression reduces.
+struct Together {
+  int of_row = 1, of_column = 1;
+};
+
+/// Values that are reduced: elements between lines and between batches.
+struct ValuesAt {
+  std::int64_t at = -1;  // bytes from the workspace's start; negative: there are none
+  std::int64_t ld = 0, stride = 0;
+  auto operator<=>(const ValuesAt&) const = default;
+};
+
 /// Everything that one call does, in stream order. No steps: nothing to do (an empty D).
 struct GpuLaunch {
   std::vector<GpuStep> steps;
@@ -92,12 +105,12 @@ struct GpuLaunch {
   /// Where in the workspace D is for all steps, whose last one adds its rows to those of the call's
   /// D; 0: steps write that.
   std::int64_t product_at = 0;
-  /// Where in the workspace the values are that an expression reduces, for each of its outputs, and
-  /// that the last steps read; negative: an output is not reduced.
-  std::array<std::int64_t, 4> values_at{-1, -1, -1, -1};
+  /// Of each output of an expression the values in the workspace that the last steps reduce.
+  std::array<ValuesAt, 4> values{};
   /// Whether steps write to the workspace what the caller has memory for.
   bool redirects() const {
-    return product_at != 0 || std::ranges::any_of(values_at, [](auto at) { return at >= 0; });
+    return product_at != 0 ||
+           std::ranges::any_of(values, [](const ValuesAt& of) { return of.at >= 0; });
   }
   /// Of `maps` the first so many are made anew for each entry of a list, with its addresses, sizes
   /// and pitches, by the steps that are given entries: they lie in the workspace, behind all

@@ -54,12 +54,12 @@ std::string text(const KilnDivision& division) {
 }  // namespace
 
 std::string launch_text(const GpuLaunch& launch) {
-  const auto& [steps, maps, workspace_bytes, zeroed_bytes, product_at, values_at, entry_maps,
+  const auto& [steps, maps, workspace_bytes, zeroed_bytes, product_at, values, entry_maps,
                entry_bytes] = launch;
   std::string all = fmt::format("workspace={};zeroed={};", workspace_bytes, zeroed_bytes);
   if (product_at != 0) all += fmt::format("product={};", product_at);
-  for (const std::int64_t at : values_at)
-    if (at >= 0) all += fmt::format("values={};", at);
+  for (const auto& [at, ld, stride] : values)
+    if (at >= 0) all += fmt::format("values(at={},ld={},stride={});", at, ld, stride);
   if (entry_maps != 0) all += fmt::format("entry_maps={};", entry_maps);
   if (entry_bytes != kPlainEntryBytes) all += fmt::format("entry_bytes={};", entry_bytes);
   for (const GpuStep& step : steps) all += text(step);

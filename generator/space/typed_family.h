@@ -70,6 +70,7 @@ struct TypedFamily {
   double (*flushed_by)(const Gemm&, const DeviceCaps&, const C&) = nullptr;
   std::vector<std::string> (*flags)(const DeviceCaps&, const C&) = nullptr;
   Features offers;
+  Together (*together)(const Problem&, const C&, const S&) = nullptr;  ///< null: of each element
   const RowAdder* row_adder = nullptr;  ///< of a GPU's family that offers added_rows
   int revision = 1;
 };
@@ -118,17 +119,21 @@ inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
 
 /// A launch whose last steps make of an expression's values, which the others leave in the
 /// workspace, what it stores of rows, columns and all elements of D.
-inline GpuLaunch reduced_last(const Gemm& gemm, GpuLaunch launch) {
-  constexpr std::int64_t kUnit = 256, kMostBlocks = 1 << 20;  // which then take several lines each
+inline GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch launch) {
+  constexpr int kUnit = 256;
+  constexpr std::int64_t kMostBlocks = 1 << 20;  // which then take several lines each
   std::int64_t blocks = 0;
   bool over_all = false;
   for (const Operand which : kBesideD) {
     if (reduction_of(gemm, which) == Reduction::none) continue;
     const std::size_t i = index_of_extra(which);
-    launch.values_at[i] = (launch.workspace_bytes + kUnit - 1) / kUnit * kUnit;
-    launch.workspace_bytes =
-        launch.values_at[i] + gemm.batch * gemm.m * gemm.n * size_of(type_of_values(gemm));
     const bool columns = expression::has_index(*extra_of(gemm, which), Index::n);
+    const auto parts = [](std::int64_t size, int of) { return (size + of - 1) / of; };
+    ValuesAt& values = launch.values[i];
+    values.at = parts(launch.workspace_bytes, kUnit) * kUnit;
+    values.ld = columns ? gemm.n : parts(gemm.n, together.of_row);
+    values.stride = values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
+    launch.workspace_bytes = values.at + gemm.batch * values.stride * size_of(type_of_values(gemm));
     blocks = std::max(blocks, gemm.batch * (columns ? (gemm.n + 31) / 32 : gemm.m));
     over_all |= expression::reduces_all(gemm.epilogue.expression.outputs()[i]);
   }
@@ -221,8 +226,11 @@ Family family_row() {
     row.launch = [](const Problem& p, const DeviceCaps& d, const Config& config) {
       return as_seen<kRow>(p, [&](const Problem& seen) {
         const C c = config.as<C>();
-        GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, kRow.sizes(seen, d, c)));
-        all = reduced_last(seen.gemm, std::move(all));
+        const auto sizes = kRow.sizes(seen, d, c);
+        GpuLaunch all = cleared_first(seen.gemm, kRow.launch(seen, d, c, sizes));
+        const Together together =
+            kRow.together != nullptr ? kRow.together(seen, c, sizes) : Together{};
+        all = reduced_last(seen.gemm, together, std::move(all));
         if (lists_products(seen.gemm)) all = list_first(seen.gemm, std::move(all));
         if (kRow.row_adder != nullptr && adds_rows(p.gemm)) kRow.row_adder->add_steps(all, p, d);
         return all;

@@ -82,10 +82,12 @@ KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands) {
 
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   KilnGpuArgs own = args;
-  for (std::size_t i = 0; i < launch.values_at.size(); ++i) {
-    if (launch.values_at[i] < 0) continue;
+  for (std::size_t i = 0; i < launch.values.size(); ++i) {
+    const auto& [at, ld, stride] = launch.values[i];
+    if (at < 0) continue;
     own.reduced[i] = args.outputs[i];
-    own.outputs[i] = static_cast<std::byte*>(args.workspace) + launch.values_at[i];
+    own.outputs[i] = static_cast<std::byte*>(args.workspace) + at;
+    own.output_ld[i] = ld, own.output_stride[i] = stride;
   }
   if (launch.product_at == 0) return own;
   own.sums = args.d, own.ld_sums = args.ldd;

@@ -27,8 +27,7 @@ std::ostream& operator<<(std::ostream& out, const Target& t) {
 }
 
 constexpr Target kTargets[] = {
-    {"sm_90a",
-     "bf16 N T 4096 4096 4096 align=16 epilogue=y=acc+r[m,n];d=y;q[m]=sum(y*y);s[n]=sum(y)",
+    {"sm_90a", "bf16 N T 4096 4096 4096 align=16 epilogue=y=acc+r[m,n];d=y;q[m]=sum(y*y)",
      "cuda_wgmma"},
     {"sm_80",
      "fp64 N N 300 200 100 epilogue=d=where(random(7,m,n)<0.5,0,acc);l[n]=logsumexp(acc);"

@@ -29,7 +29,8 @@ const Base kMma{
     CudaMma{.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 2}};
 const Base kWgmma{"expression_wgmma", "sm_90a",
                   "bf16 N T 150 90 200 epilogue=d=relu(acc+b[n]:bf16)*r[m,n]-t[n,m]:fp32;"
-                  "y[m,n]:fp32=acc;g[n]=max(where(acc==0,acc/acc,acc)) align=16",
+                  "y[m,n]:fp32=acc;g[n]=max(where(acc==0,acc/acc,acc));q[m]=sum(acc+1);"
+                  "l[n]=logsumexp(acc) align=16",
                   CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
 
 const Base kOutputs{
@@ -88,11 +89,20 @@ const std::vector<Mutant> kMutants{
     {&kOutputs, "takes the smallest", "return x > y ? x : (x == x ? y : x)",
      "return x < y ? x : (x == x ? y : x)"},
     {&kOutputs, "leaves out the last element", "i < line.count", "i + 1 < line.count"},
-    {&kOutputs, "reads a column as a row", "there ? args.m : 0, args.n}", "there ? args.m : 0, 1}"},
+    {&kOutputs, "reads a column as a row", "(there ? column : 0), count, ld}",
+     "(there ? column : 0), count, 1}"},
     {&kOutputs, "leaves out the largest", "? largest + Real(log(sum))", "? Real(log(sum))"},
-    {&kOutputs, "reduces all of one row", "args.m, args.n});\n  if", "1, args.n});\n  if"},
-    {&kOutputs, "reads before all threads wrote", "__syncthreads();\n    Real all = R::of_none();",
-     "Real all = R::of_none();"},
+    {&kOutputs, "reduces all of one row", "args.m, args.output_ld[i]}", "1, args.output_ld[i]}"},
+    {&kOutputs, "leaves out a chain", "i < kChains; ++i) all", "i < kChains - 1; ++i) all"},
+    {&kWgmma, "sums one half twice", "term(g * 4 + half * 2 + odd)", "term(g * 4 + odd)"},
+    {&kWgmma, "forgets lanes of a row", "Lanes<1, 4>", "Lanes<1, 2>"},
+    {&kWgmma, "forgets lanes of a column", "Lanes<4, 32>", "Lanes<4, 16>"},
+    {&kWgmma, "takes in what lies past the last column",
+     "row_of(l, r) < out.rows && column_of(l, r) < out.columns ? value(e)",
+     "row_of(l, r) < out.rows ? value(e)"},
+    {&kWgmma, "leaves a part where the next one goes", "first / count * ld + line",
+     "(first / count + 1) / 2 * ld + line"},
+    {&kWgmma, "keeps the part of another line", "keep(left + half * 8,", "keep(left + half * 4,"},
     {&kWgmma, "stores past the last column", "if (in_d) out.y0", "if (row < out.rows) out.y0"},
     {&kWgmma, "stores past the last row", "if (in_d) out.y0", "if (column < out.columns) out.y0"},
     {&kLowest, "begins at 0", "return infinity();", "return Real(0);"},
@@ -100,8 +110,8 @@ const std::vector<Mutant> kMutants{
      "return x > y ? x : y"},
     {&kLowest, "adds shares of another base", "exp(x - largest)", "exp(x)"},
     {&kLowest, "adds half of the chains", "warp < kReducing / 32", "warp < kReducing / 64"},
-    {&kLowest, "adds half of a warp", "int apart = 16; apart > 0; apart /= 2)\n      all = R",
-     "int apart = 8; apart > 0; apart /= 2)\n      all = R"},
+    {&kLowest, "adds half of a warp", "int apart = 16; apart > 0; apart /= 2",
+     "int apart = 8; apart > 0; apart /= 2"},
     {&kLowest, "skips rows of a column", "chain<R>(line, first, kChains,",
      "chain<R>(line, first, kChains + 1,"},
 };

@@ -373,17 +373,29 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   //% include expression/loads
   return x;
 }
-/// The expression's value for one element.
-KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, const Extras& x) {
+/// The expression's value for one element; what is reduced is left in `x`.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
   using Value = Real;
-  //% if outputs
+  //% if stores_matrices
   const bool in_d = row < out.rows && column < out.columns;
   //% end
   //% include expression/values
   return v;
 }
+//% if reduces
+/// Leaves in the workspace what is reduced.
+KILN_DEVICE void keep_values(const Output& out, i64 row, i64 column, const Extras& x) {
+  if (row >= out.rows || column >= out.columns) return;
+  //% include expression/kept
+}
+//% end
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
-  return finish(out, v, row, column, extras_at(out, row, column));
+  Extras x = extras_at(out, row, column);
+  v = finish(out, v, row, column, x);
+  //% if reduces
+  keep_values(out, row, column, x);
+  //% end
+  return v;
 }
 //% if reduces
 

@@ -27,7 +27,9 @@ struct Smallest {
 struct Exponentials : Sum {
   KILN_DEVICE Real term(Real x, Real largest) { return Real(exp(x - largest)); }
 };
-struct LogSumExp {};
+struct LogSumExp {
+  KILN_DEVICE Real of_none() { return -infinity(); }
+};
 
 /// Elements of a line of values, `step` apart.
 struct Line {
@@ -77,13 +79,31 @@ struct LineOfLane {
   }
 };
 
+/// How lanes that lie kFirst and its doubles below kEnd apart reduce what each of them has.
+template <int kFirst, int kEnd>
+struct Lanes {
+  template <typename R, int kCount>
+  KILN_DEVICE Real of(const Real (&some)[kCount], Real largest) {
+    Real all = R::term(some[0], largest);
+    _Pragma("unroll") for (int i = 1; i < kCount; ++i)
+      all = R::of_two(all, R::term(some[i], largest));
+    _Pragma("unroll") for (int apart = kFirst; apart < kEnd; apart *= 2)
+      all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
+    return all;
+  }
+};
+
 template <typename R, typename Threads>
 struct Reduced {
-  KILN_DEVICE Real of(const Line& line) { return Threads::template of<R>(line, Real(0)); }
+  template <typename Some>
+  KILN_DEVICE Real of(const Some& line) {
+    return Threads::template of<R>(line, Real(0));
+  }
 };
 template <typename Threads>
 struct Reduced<LogSumExp, Threads> {
-  KILN_DEVICE Real of(const Line& line) {
+  template <typename Some>
+  KILN_DEVICE Real of(const Some& line) {
     const Real largest = Threads::template of<Largest>(line, Real(0));
     const bool finite = largest - largest == Real(0);
     const Real sum = Threads::template of<Exponentials>(line, finite ? largest : Real(0));
@@ -103,7 +123,7 @@ template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
   for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
     const i64 batch = any / args.m, row = any % args.m;
-    const Line line{values_of(args, i, batch) + row * args.n, args.n, 1};
+    const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
     const Real x = Reduced<R, WholeBlock>::of(line);
     if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
   }
@@ -115,7 +135,8 @@ KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
   for (i64 any = blockIdx.x; any < args.batch * across; any += gridDim.x) {
     const i64 batch = any / across, column = any % across * 32 + threadIdx.x % 32;
     const bool there = column < args.n;
-    const Line line{values_of(args, i, batch) + (there ? column : 0), there ? args.m : 0, args.n};
+    const i64 ld = args.output_ld[i], count = there ? args.output_stride[i] / ld : 0;
+    const Line line{values_of(args, i, batch) + (there ? column : 0), count, ld};
     const Real x = Reduced<R, LineOfLane>::of(line);
     if (there && threadIdx.x < 32) store_reduced<T>(args, i, batch, column, x);
   }
@@ -125,8 +146,9 @@ KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
 template <typename R, typename T>
 KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
   for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
-    Real* const values = values_of(args, i, any / args.m) + any % args.m * args.n;
-    const Real x = Reduced<R, WholeBlock>::of({values, args.n, 1});
+    const i64 ld = args.output_ld[i];
+    Real* const values = values_of(args, i, any / args.m) + any % args.m * ld;
+    const Real x = Reduced<R, WholeBlock>::of(Line{values, ld, 1});
     if (threadIdx.x == 0) *values = x;
   }
 }
@@ -143,7 +165,8 @@ extern "C" __global__ void __launch_bounds__(kReducing)
 template <typename R, typename T>
 KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
   const i64 batch = blockIdx.x;
-  const Real x = Reduced<R, WholeBlock>::of({values_of(args, i, batch), args.m, args.n});
+  const Line line{values_of(args, i, batch), args.m, args.output_ld[i]};
+  const Real x = Reduced<R, WholeBlock>::of(line);
   if (threadIdx.x == 0) store_reduced<T>(args, i, batch, 0, x);
 }
 

@@ -21,6 +21,46 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
   }
 }
 
+//% if together
+static_assert(kTogether * 2 == kRightTogether);
+
+/// Leaves in the workspace what lanes make together of neighbours in a line of D: `value(e)` is
+/// that of sum i + e. kOfRow: a line is a row.
+template <typename R, bool kOfRow, typename F>
+KILN_DEVICE void keep_together(Real* to, i64 ld, const Output& out, i64 left, i64 right, int i,
+                               F&& value) {
+  const int lane = int(threadIdx.x) & 31;
+  const auto term = [&](int e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    return row_of(l, r) < out.rows && column_of(l, r) < out.columns ? value(e) : R::of_none();
+  };
+  const i64 lines = kOfRow ? out.rows : out.columns, length = kOfRow ? out.columns : out.rows;
+  const auto keep = [&](i64 line, i64 first, int count, Real all) {
+    if (line < lines && first < length)
+      to[kOfRow ? line * ld + first / count : first / count * ld + line] = all;
+  };
+  if constexpr (kOfRow != kSwap) {
+    const i64 first = right - lane % 4 * 2 + i / 4 * 8;
+    _Pragma("unroll") for (int half = 0; half < 2; ++half) {
+      Real some[kTogether / 2];
+      _Pragma("unroll") for (int g = 0; g < kTogether / 4; ++g)
+        _Pragma("unroll") for (int odd = 0; odd < 2; ++odd)
+          some[g * 2 + odd] = term(g * 4 + half * 2 + odd);
+      const Real all = Reduced<R, Lanes<1, 4>>::of(some);
+      if (lane % 4 == 0) keep(left + half * 8, first, kRightTogether, all);
+    }
+  } else {
+    const i64 first = left - lane / 4;
+    _Pragma("unroll") for (int g = 0; g < kTogether / 4; ++g)
+      _Pragma("unroll") for (int odd = 0; odd < 2; ++odd) {
+        const Real some[2] = {term(g * 4 + odd), term(g * 4 + odd + 2)};
+        const Real all = Reduced<R, Lanes<4, 32>>::of(some);
+        if (lane < 4) keep(right + (i / 4 + g) * 8 + odd, first, 16, all);
+      }
+  }
+}
+
+//% end
 //% if integer_d
 /// alpha, beta·C and the rest in 32 bits that wrap, for sums [i, i + kTogether), in place. No
 /// sum is written under a condition of its own: the assembler would then serialise wgmma.
@@ -96,6 +136,15 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
   }
+  //% if together
+  //% include expression/together
+  //% end
+  //% if reduces && !together
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    keep_values(out, row_of(l, r), column_of(l, r), extras[e]);
+  }
+  //% end
   //% end
   //% if bias || activation
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {

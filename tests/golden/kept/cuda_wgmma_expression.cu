@@ -73,6 +73,7 @@ constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kChunk = 64;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
+constexpr int kRightTogether = 32;              // right rows of which lanes make one of the values that are reduced
 constexpr int kCopyRegisters = 40;              // of the warps that copy
 constexpr int kMultiplyRegisters = 232;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -266,6 +267,8 @@ struct Extras {
   Real x1;
   Real x2;
   Real x3;
+  Real y0;
+  Real y1;
 };
 KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   using Value = Real;
@@ -277,20 +280,29 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   x.x3 = real_if(out.x3 + column * out.ld3 + row, in_row && in_column);
   return x;
 }
-/// The expression's value for one element.
-KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, const Extras& x) {
+/// The expression's value for one element; what is reduced is left in `x`.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
   using Value = Real;
   const bool in_d = row < out.rows && column < out.columns;
   const Value acc = v;
   const Value t0 = product(acc, x.x0) + x.x1;
   v = product((t0 > x.x2 ? tangent(t0) : product(t0, Value(Real(1.0 / 3.0)))), x.x3) + Real(row) - Real(column);
-  if (in_d) out.y0[row * out.ldy0 + column] = product(t0, t0);
-  if (in_d) out.y1[row * out.ldy1 + column] = t0;
+  x.y0 = product(t0, t0);
+  x.y1 = t0;
   if (in_d) out.y2[row * out.ldy2 + column] = from_real(t0, float{});
   return v;
 }
+/// Leaves in the workspace what is reduced.
+KILN_DEVICE void keep_values(const Output& out, i64 row, i64 column, const Extras& x) {
+  if (row >= out.rows || column >= out.columns) return;
+  out.y0[row * out.ldy0 + column] = x.y0;
+  out.y1[row * out.ldy1 + column] = x.y1;
+}
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
-  return finish(out, v, row, column, extras_at(out, row, column));
+  Extras x = extras_at(out, row, column);
+  v = finish(out, v, row, column, x);
+  keep_values(out, row, column, x);
+  return v;
 }
 
 constexpr int kReducing = 512;           // threads of a block
@@ -317,7 +329,9 @@ struct Smallest {
 struct Exponentials : Sum {
   KILN_DEVICE Real term(Real x, Real largest) { return Real(exp(x - largest)); }
 };
-struct LogSumExp {};
+struct LogSumExp {
+  KILN_DEVICE Real of_none() { return -infinity(); }
+};
 
 /// Elements of a line of values, `step` apart.
 struct Line {
@@ -367,13 +381,31 @@ struct LineOfLane {
   }
 };
 
+/// How lanes that lie kFirst and its doubles below kEnd apart reduce what each of them has.
+template <int kFirst, int kEnd>
+struct Lanes {
+  template <typename R, int kCount>
+  KILN_DEVICE Real of(const Real (&some)[kCount], Real largest) {
+    Real all = R::term(some[0], largest);
+    _Pragma("unroll") for (int i = 1; i < kCount; ++i)
+      all = R::of_two(all, R::term(some[i], largest));
+    _Pragma("unroll") for (int apart = kFirst; apart < kEnd; apart *= 2)
+      all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
+    return all;
+  }
+};
+
 template <typename R, typename Threads>
 struct Reduced {
-  KILN_DEVICE Real of(const Line& line) { return Threads::template of<R>(line, Real(0)); }
+  template <typename Some>
+  KILN_DEVICE Real of(const Some& line) {
+    return Threads::template of<R>(line, Real(0));
+  }
 };
 template <typename Threads>
 struct Reduced<LogSumExp, Threads> {
-  KILN_DEVICE Real of(const Line& line) {
+  template <typename Some>
+  KILN_DEVICE Real of(const Some& line) {
     const Real largest = Threads::template of<Largest>(line, Real(0));
     const bool finite = largest - largest == Real(0);
     const Real sum = Threads::template of<Exponentials>(line, finite ? largest : Real(0));
@@ -393,7 +425,7 @@ template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
   for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
     const i64 batch = any / args.m, row = any % args.m;
-    const Line line{values_of(args, i, batch) + row * args.n, args.n, 1};
+    const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
     const Real x = Reduced<R, WholeBlock>::of(line);
     if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
   }
@@ -405,7 +437,8 @@ KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
   for (i64 any = blockIdx.x; any < args.batch * across; any += gridDim.x) {
     const i64 batch = any / across, column = any % across * 32 + threadIdx.x % 32;
     const bool there = column < args.n;
-    const Line line{values_of(args, i, batch) + (there ? column : 0), there ? args.m : 0, args.n};
+    const i64 ld = args.output_ld[i], count = there ? args.output_stride[i] / ld : 0;
+    const Line line{values_of(args, i, batch) + (there ? column : 0), count, ld};
     const Real x = Reduced<R, LineOfLane>::of(line);
     if (there && threadIdx.x < 32) store_reduced<T>(args, i, batch, column, x);
   }
@@ -415,8 +448,9 @@ KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
 template <typename R, typename T>
 KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
   for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
-    Real* const values = values_of(args, i, any / args.m) + any % args.m * args.n;
-    const Real x = Reduced<R, WholeBlock>::of({values, args.n, 1});
+    const i64 ld = args.output_ld[i];
+    Real* const values = values_of(args, i, any / args.m) + any % args.m * ld;
+    const Real x = Reduced<R, WholeBlock>::of(Line{values, ld, 1});
     if (threadIdx.x == 0) *values = x;
   }
 }
@@ -433,7 +467,8 @@ extern "C" __global__ void __launch_bounds__(kReducing)
 template <typename R, typename T>
 KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
   const i64 batch = blockIdx.x;
-  const Real x = Reduced<R, WholeBlock>::of({values_of(args, i, batch), args.m, args.n});
+  const Line line{values_of(args, i, batch), args.m, args.output_ld[i]};
+  const Real x = Reduced<R, WholeBlock>::of(line);
   if (threadIdx.x == 0) store_reduced<T>(args, i, batch, 0, x);
 }
 
@@ -471,6 +506,44 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
   }
 }
 
+static_assert(kTogether * 2 == kRightTogether);
+
+/// Leaves in the workspace what lanes make together of neighbours in a line of D: `value(e)` is
+/// that of sum i + e. kOfRow: a line is a row.
+template <typename R, bool kOfRow, typename F>
+KILN_DEVICE void keep_together(Real* to, i64 ld, const Output& out, i64 left, i64 right, int i,
+                               F&& value) {
+  const int lane = int(threadIdx.x) & 31;
+  const auto term = [&](int e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    return row_of(l, r) < out.rows && column_of(l, r) < out.columns ? value(e) : R::of_none();
+  };
+  const i64 lines = kOfRow ? out.rows : out.columns, length = kOfRow ? out.columns : out.rows;
+  const auto keep = [&](i64 line, i64 first, int count, Real all) {
+    if (line < lines && first < length)
+      to[kOfRow ? line * ld + first / count : first / count * ld + line] = all;
+  };
+  if constexpr (kOfRow != kSwap) {
+    const i64 first = right - lane % 4 * 2 + i / 4 * 8;
+    _Pragma("unroll") for (int half = 0; half < 2; ++half) {
+      Real some[kTogether / 2];
+      _Pragma("unroll") for (int g = 0; g < kTogether / 4; ++g)
+        _Pragma("unroll") for (int odd = 0; odd < 2; ++odd)
+          some[g * 2 + odd] = term(g * 4 + half * 2 + odd);
+      const Real all = Reduced<R, Lanes<1, 4>>::of(some);
+      if (lane % 4 == 0) keep(left + half * 8, first, kRightTogether, all);
+    }
+  } else {
+    const i64 first = left - lane / 4;
+    _Pragma("unroll") for (int g = 0; g < kTogether / 4; ++g)
+      _Pragma("unroll") for (int odd = 0; odd < 2; ++odd) {
+        const Real some[2] = {term(g * 4 + odd), term(g * 4 + odd + 2)};
+        const Real all = Reduced<R, Lanes<4, 32>>::of(some);
+        if (lane < 4) keep(right + (i / 4 + g) * 8 + odd, first, 16, all);
+      }
+  }
+}
+
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
@@ -491,6 +564,10 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
   }
+  keep_together<Sum, true>(out.y0, out.ldy0, out, left, right, i,
+                          [&](int e) { return extras[e].y0; });
+  keep_together<LogSumExp, true>(out.y1, out.ldy1, out, left, right, i,
+                          [&](int e) { return extras[e].y1; });
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }

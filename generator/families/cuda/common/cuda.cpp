@@ -59,7 +59,7 @@ constexpr expression::Dialect kDialect{
     .columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)",
     .store_rows = "if (in_d) out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
     .store_columns = "if (in_d) out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
-    .store_value = "if (in_d) out.{x}[row * out.{ld} + column] = {value};",
+    .store_value = "x.{x} = {value};",
     .value = "Real",
     .m = "Real(row)",
     .n = "Real(column)",
@@ -120,6 +120,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   add_epilogue(v, g);
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["halves"] = "0";
+  v["together"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["mx_scales"] = "0";
   v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);

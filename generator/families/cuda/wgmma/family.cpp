@@ -556,6 +556,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
         Features{Feature::scales_of_integers, Feature::scales_of_lines, Feature::scales_of_blocks,
                  Feature::scale_orders, Feature::lists, Feature::indexed_rows, Feature::added_rows,
                  Feature::scale_of_d, Feature::scales_of_d},
+    .together = [](const Problem& p, const CudaWgmma& c,
+                   const WgmmaSizes& w) { return cuda::wgmma_together(p.gemm, c, w); },
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

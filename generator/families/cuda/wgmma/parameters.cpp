@@ -115,6 +115,9 @@ void add_sizes(Parameters& out, const Problem& p, const WgmmaSizes& w, const Cud
     add("kChunk", w.chunk, "right rows that one store buffer holds");
     add("kStoreBuffers", w.store_buffers, "of each warp");
   }
+  if (const Together together = wgmma_together(p.gemm, c, w); together.of_row > 1)
+    add("kRightTogether", c.swap ? together.of_column : together.of_row,
+        "right rows of which lanes make one of the values that are reduced");
   add("kCopyRegisters", registers.copy, "of the warps that copy");
   add("kMultiplyRegisters", registers.multiply, "of the warps that multiply");
   add("kTurnBarrier", 1, "named barriers 1 and 2: whose turn it is");
@@ -162,6 +165,7 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   v["pingpong"] = value_of(c.pingpong);
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
+  v["together"] = value_of(wgmma_together(p.gemm, c, w).of_row > 1);
   v["list_maps"] = v["lists"];
   v["groups_right"] = value_of(c.swap && (v["row_groups"] == "1" || v["lists"] == "1"));
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"

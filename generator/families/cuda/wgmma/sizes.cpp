@@ -243,6 +243,14 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   return w;
 }
 
+Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes) {
+  if (!expression::reduces(gemm.epilogue.expression) || config.sharing != Sharing::tiles) return {};
+  // Sums of a lane that are finished together lie in two left rows.
+  const int part = sizes.store == WgmmaSizes::Store::direct ? sizes.accumulators : sizes.chunk / 2;
+  const int right = part % 16 == 0 ? 32 : part % 8 == 0 ? 16 : 8, left = 16;
+  return config.swap ? Together{left, right} : Together{right, left};
+}
+
 bool aligned_for_copies(const Gemm& g, Operand which) {
   if (g.grouping() != Grouping::k) return line_alignment(g, which) >= 16;
   // Of lines along k, too: a box may begin at any element of one.

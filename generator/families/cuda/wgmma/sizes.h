@@ -71,6 +71,10 @@ WgmmaSizes wgmma_sizes(const Problem& problem, const DeviceCaps& device, const C
 /// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
 bool in_whole_lines(const Matrix& m);
 
+/// Of what lanes make the values that an expression reduces, as keep_together() of store_tile.h has
+/// it. Where k is cut tiles may be finished elsewhere, element by element.
+Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
+
 inline constexpr int kMostSplits = 128;
 
 /// Whether TMA can address a matrix as it lies: 16-byte aligned addresses, pitches and strides.
