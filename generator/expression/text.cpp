@@ -17,16 +17,7 @@ struct TextStyle {
   }
   static std::optional<Bound> reciprocal(double) { return std::nullopt; }
   std::string operand(std::size_t which) const {
-    return memory(fmt::format("x{}", which), program.operands[which]);
-  }
-  static std::string memory(std::string_view name, const ExtraOperand& operand) {
-    std::string out = fmt::format("{}[", name);
-    for (std::size_t i = 0; i < operand.index.size(); ++i)
-      out += fmt::format("{}{}", i > 0 ? "," : "", index_name(operand.index[i]));
-    out += ']';
-    if (operand.dtype) out += fmt::format(":{}", kiln::name(*operand.dtype));
-    if (operand.ld != 0) out += fmt::format(":ld={}", operand.ld);
-    return out;
+    return memory_text(fmt::format("x{}", which), program.operands[which]);
   }
   static std::string infix(const Function& f, std::string_view left, std::string_view right) {
     return fmt::format("{}{}{}", left, f.infix, right);
@@ -61,6 +52,16 @@ bool Program::uses(Op op) const {
   return false;
 }
 
+std::string memory_text(std::string_view name, const ExtraOperand& operand) {
+  std::string out = fmt::format("{}[", name);
+  for (std::size_t i = 0; i < operand.index.size(); ++i)
+    out += fmt::format("{}{}", i > 0 ? "," : "", index_name(operand.index[i]));
+  out += ']';
+  if (operand.dtype) out += fmt::format(":{}", kiln::name(*operand.dtype));
+  if (operand.ld != 0) out += fmt::format(":ld={}", operand.ld);
+  return out;
+}
+
 std::string canonical_text(const Program& program) {
   Writer writer(program, TextStyle{program});
   std::string out = writer.named_values();
@@ -68,7 +69,7 @@ std::string canonical_text(const Program& program) {
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const auto& [target, reduction] = program.outputs[i];
     const std::string value = writer.result(i);
-    out += fmt::format(";{}=", TextStyle::memory(fmt::format("y{}", i), target));
+    out += fmt::format(";{}=", memory_text(fmt::format("y{}", i), target));
     out += reduction == Reduction::none ? value
                                         : fmt::format("{}({})", reduction_name(reduction), value);
   }

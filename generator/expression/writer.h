@@ -20,6 +20,9 @@ struct Bound {
 };
 inline constexpr int kBindsAtom = kBindsSign + 1;
 
+/// An operand, or the target of an output, by this name, as the parser reads it.
+std::string memory_text(std::string_view name, const ExtraOperand& operand);
+
 /// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
 /// holds them: call(function, arguments), infix(function, left, right), statement(name, value).
 /// reciprocal(x): the factor in place of a division by a number, if it has one.

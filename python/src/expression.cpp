@@ -14,10 +14,25 @@ std::int64_t size_of_index(const Gemm& gemm, Index index) {
   return index == Index::batch ? gemm.batch : index == Index::m ? gemm.m : gemm.n;
 }
 
+std::vector<std::int64_t> shape_of(const ExtraOperand& operand, const Gemm& gemm) {
+  std::vector<std::int64_t> shape;
+  for (const Index index : operand.index) shape.push_back(size_of_index(gemm, index));
+  return shape;
+}
+
+/// As kernels take it where the text says nothing.
+DType type_of(const ExtraOperand& target, const Gemm& gemm) {
+  if (target.dtype) return *target.dtype;
+  const bool matrix = std::ranges::count(target.index, Index::m) != 0 &&
+                      std::ranges::count(target.index, Index::n) != 0;
+  const DType d = gemm.d.dtype;
+  if (matrix && (d == fp16 || d == bf16)) return d;
+  return d == fp64 ? fp64 : fp32;
+}
+
 /// The order in memory, the leading dimension and the type of an array.
 void take_layout(ExtraOperand& operand, const Array& array, const Gemm& gemm) {
-  std::vector<std::int64_t> wanted;
-  for (const Index index : operand.index) wanted.push_back(size_of_index(gemm, index));
+  const std::vector<std::int64_t> wanted = shape_of(operand, gemm);
   const std::span sizes(array.sizes.data(), static_cast<std::size_t>(array.dims));
   // An array without an index has one element, whatever its dimensions.
   const bool one = wanted.empty() && std::ranges::all_of(sizes, [](auto n) { return n == 1; });
@@ -62,7 +77,7 @@ void take_layout(ExtraOperand& operand, const Array& array, const Gemm& gemm) {
 }  // namespace
 
 Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
-                         std::vector<double>& numbers) {
+                         std::vector<double>& numbers, py::dict& results) {
   const Expression parsed = value_or_raise(Expression::parse(text));
   std::vector<ExtraOperand> all(parsed.operands().begin(), parsed.operands().end());
   numbers.reserve(all.size());
@@ -87,10 +102,13 @@ Expression expression_of(std::string_view text, const ExpressionCall& call, Oper
   for (const ExtraOutput& output : parsed.outputs()) targets.push_back(output.target);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const char* const name = parsed.outputs()[i].target.name.c_str();
-    PyObject* const value = call.argument(name);
-    if (value == nullptr)
-      raise_type_error(fmt::format("{} is not given: the epilogue stores it", name));
-    const Array array = call.read(value, name);
+    PyObject* const given = call.argument(name);
+    if (given == nullptr && !call.make) continue;
+    const py::object value = given != nullptr ? py::reinterpret_borrow<py::object>(given)
+                                              : call.make(shape_of(targets[i], call.gemm),
+                                                          type_of(targets[i], call.gemm));
+    results[name] = value;
+    const Array array = call.read(value.ptr(), name);
     if (!array.writable) raise_bad_input(fmt::format("{} is read-only", name));
     take_layout(targets[i], array, call.gemm);
     operands.outputs.at(i) = array.data;

@@ -24,13 +24,16 @@ struct ExpressionCall {
   std::function<PyObject*(const char*)> argument;
   /// Reads an array of the call's device.
   std::function<Array(PyObject*, const char*)> read;
+  /// Makes the array of an output that is not given; empty: the call is only described.
+  std::function<py::object(const std::vector<std::int64_t>& shape, DType type)> make;
 };
 
-/// `text` with the types and leading dimensions of its operands; their pointers go to `operands`,
-/// numbers of Python to `numbers`, which must not move until the call is over. Throws Python's
+/// `text` with the types and leading dimensions of its operands and outputs; their pointers go to
+/// `operands`, numbers of Python to `numbers`, which must not move until the call is over, and what
+/// is stored beside D to `results`, by name. Throws Python's
 /// TypeError (an operand is missing, or of another type) and kiln.BadInput (the expression, a
 /// shape, strides).
 Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
-                         std::vector<double>& numbers);
+                         std::vector<double>& numbers, py::dict& results);
 
 }  // namespace kiln::python

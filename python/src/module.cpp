@@ -115,7 +115,9 @@ PyObject* matmul(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject*
     Call call = call_of(arguments, Output::allocated);
     const auto engine = engine_of(arguments.engine, call.place);
     value_or_raise(without_lock([&] { return engine->gemm(call.gemm, call.operands); }));
-    return std::move(call.out);
+    if (call.results.empty()) return std::move(call.out);
+    call.results["d"] = std::move(call.out);
+    return std::move(call.results);
   });
 }
 
@@ -194,8 +196,8 @@ other strides raise ValueError.
   ``residual`` and ``gate``: "d=gelu(acc+b[n])*s[m]+r[m,n]", where ``acc`` is an element of
   ``alpha * a @ b + beta * c``. Its operands are further arguments, by their names: arrays whose
   shape is what their indices say, of float32, float64, float16 or bfloat16; on the CPU what has no
-  index may be a number. What it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, are arrays by
-  their names too, which are written. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``
+  index may be a number. Where it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, the call returns a
+  dictionary of all that it stores, ``d`` among them; arrays that are given by these names are written. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``
   may be names of operands. docs/guide/expressions.md has the language.
 
 The same call gives the same bits. Other Python threads run meanwhile.

@@ -341,14 +341,21 @@ void Builder::read_expression() {
     const auto found = std::ranges::find(given, name, &std::pair<std::string, PyObject*>::first);
     return found != given.end() ? found->second : nullptr;
   };
+  std::function<py::object(const std::vector<std::int64_t>&, DType)> make;
+  if (output_ == Output::allocated)
+    make = [&](const std::vector<std::int64_t>& shape, DType type) {
+      return empty_like(arguments_.a, call_.place, static_cast<int>(shape.size()), shape.data(),
+                        type);
+    };
   const Expression expression =
       expression_of(text(arguments_.epilogue, "epilogue"),
                     {call_.gemm, call_.place, argument,
                      [&](PyObject* object, const char* name) {
                        const Array array = read(object, name, /*least_dims=*/0);
                        return stacked_ && array.dims == 3 ? as_rows(array) : array;
-                     }},
-                    call_.operands, call_.numbers);
+                     },
+                     make},
+                    call_.operands, call_.numbers, call_.results);
   const auto target = [](const ExtraOutput& output) { return output.target.name; };
   for (const auto& [name, value] : given)
     if (std::ranges::find(expression.operands(), name, &ExtraOperand::name) ==

@@ -70,6 +70,7 @@ struct Call {
   std::vector<std::vector<std::int32_t>> lists;
   /// An expression's, which its operands point to.
   std::vector<double> numbers;
+  py::dict results;  // what it stores beside D, by name
 };
 
 /// Whether a call gets memory for D where `out` is not given.

@@ -138,7 +138,8 @@ def test_expressions_store_beside_out(a, b):
     raw = np.empty((M, N), np.float16, order="F")
     result = kiln.matmul(a, b, epilogue="d=relu(acc);q[m]=sum(acc*acc);top[]=max(abs(acc));raw[m,n]=acc",
                          q=squares, top=largest, raw=raw)
-    near(result, np.maximum(product, 0))
+    assert result["q"] is squares and set(result) == {"d", "q", "top", "raw"}
+    near(result["d"], np.maximum(product, 0))
     np.testing.assert_allclose(squares, (product**2).sum(1), rtol=1e-4)
     np.testing.assert_allclose(largest, abs(product).max(), rtol=1e-5)
     np.testing.assert_allclose(raw, product, rtol=2e-3, atol=2e-3)
@@ -146,8 +147,12 @@ def test_expressions_store_beside_out(a, b):
     sums = np.empty((2, N), np.float64)
     kiln.matmul(batch, np.stack([b, b]), epilogue="d=acc;s[batch,n]=sum(acc)", s=sums)
     np.testing.assert_allclose(sums, np.stack([product, 2 * product]).sum(1), rtol=1e-3, atol=1e-3)
-    with pytest.raises(TypeError, match="q is not given: the epilogue stores it"):
-        kiln.matmul(a, b, epilogue="d=acc;q[m]=sum(acc)")
+    made = kiln.matmul(a, b, epilogue="z[n,m]:fp64=acc;d=acc;q[m]=sum(acc);h[m,n]=tanh(acc);e[]=min(acc)")
+    assert made["q"].dtype == np.float32 and made["z"].dtype == np.float64 and made["z"].shape == (N, M)
+    np.testing.assert_allclose(made["q"], product.sum(1), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(made["e"], product.min(), rtol=1e-4)
+    near(made["z"], product.T)
+    near(made["h"], np.tanh(product))
     fixed = np.empty(M, np.float32)
     fixed.flags.writeable = False
     with pytest.raises(kiln.BadInput, match="q is read-only"):

@@ -13,6 +13,7 @@
 #include "generator/expression/evaluate.h"
 #include "generator/expression/program.h"
 #include "generator/problem/problem.h"
+#include "kiln/terms.hpp"
 
 namespace kiln::expression_test {
 
@@ -60,6 +61,34 @@ TEST(Expressions, StoreBesideD) {
   target.index = {Index::n};
   EXPECT_EQ(x.with_outputs(std::array{target}).error().message,
             "outputs[0] (q): must have the indices of q");
+}
+
+TEST(Expressions, AreWrittenWithOperators) {
+  using namespace terms;
+  const Term b = operand({"b", {Index::n}}), r = operand({"r", {Index::m, Index::n}, bf16, 70});
+  const Term y = gelu(acc() + b) * 2 - -r / 3;
+  EXPECT_EQ(to_expression(y).value().text(),
+            canonical("d=gelu(acc+b[n])*2-(-(r[m,n]:bf16:ld=70))/3"));
+  const auto norm = to_expression(relu(y), {{{"q", {Index::m}}, y * y, Reduction::sum},
+                                            {{"z", {Index::n, Index::m}, fp16}, y}});
+  EXPECT_EQ(norm.value().text(),
+            canonical("y=gelu(acc+b[n])*2-(-(r[m,n]:bf16:ld=70))/3;d=relu(y);q[m]=sum(y*y);"
+                      "z[n,m]:fp16=y"));
+  EXPECT_EQ(norm->operands()[1].name, "r");
+  const Term kept = random(operand({"seed", {}}), row(), column());
+  EXPECT_EQ(to_expression(where(kept < 0.1, 0, acc() / 0.9)).value().text(),
+            canonical("d=where(random(seed[],m,n)<0.1,0,acc/0.9)"));
+  // Each of twenty sums is of the one before it, twice.
+  Term all = acc();
+  for (int i = 0; i < 20; ++i) all = all + all;
+  EXPECT_EQ(
+      to_expression(all).value().text(), "t0=acc+acc;" + [] {
+        std::string rest;
+        for (int i = 1; i < 19; ++i) rest += fmt::format("t{}=t{}+t{};", i, i - 1, i - 1);
+        return rest + "d=t18+t18";
+      }());
+  EXPECT_NE(to_expression(acc() * operand({"2x", {}})).error().message.find("column"),
+            std::string::npos);
 }
 
 TEST(Expressions, AreEqualWhereTheirTextsAre) {

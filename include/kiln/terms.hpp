@@ -1,0 +1,100 @@
+/// @file
+/// Expressions (kiln/expression.hpp) written with the operators of C++:
+///
+///     using namespace kiln::terms;
+///     const Term y = acc() + operand({"r", {Index::m, Index::n}});
+///     const auto epilogue = to_expression(relu(y), {{{"q", {Index::m}}, y * y, Reduction::sum}});
+///
+/// is `d=relu(acc+r[m,n]);q[m]=sum((acc+r[m,n])*(acc+r[m,n]))`, where y is computed once.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kiln/expression.hpp"
+
+namespace kiln::terms {
+
+/// A value of an element of D. Copies are cheap; a term that is used twice is computed once.
+class KILN_API Term {
+ public:
+  struct Node;
+  Term(double number);
+  /// For the functions below: a function or an operator of the language, and its arguments.
+  static Term call(std::string_view name, std::vector<Term> of);
+  /// For the functions below: a name of the language, with what stands behind it.
+  static Term leaf(std::string_view text);
+  const Node* node() const { return node_.get(); }
+
+ private:
+  explicit Term(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  std::shared_ptr<const Node> node_;
+};
+
+/// alpha * op(A) * op(B) + beta * C.
+inline Term acc() { return Term::leaf("acc"); }
+/// The element's row and column in D.
+inline Term row() { return Term::leaf("m"); }
+inline Term column() { return Term::leaf("n"); }
+/// An element of memory; equal operands are one.
+KILN_API Term operand(const ExtraOperand& operand);
+
+inline Term operator+(const Term& x, const Term& y) { return Term::call("+", {x, y}); }
+inline Term operator-(const Term& x, const Term& y) { return Term::call("-", {x, y}); }
+inline Term operator*(const Term& x, const Term& y) { return Term::call("*", {x, y}); }
+inline Term operator/(const Term& x, const Term& y) { return Term::call("/", {x, y}); }
+inline Term operator-(const Term& x) { return Term::call("negate", {x}); }
+
+/// What where() chooses by.
+struct Comparison {
+  std::string_view sign;
+  Term x, y;
+};
+inline Comparison operator<(const Term& x, const Term& y) { return {"<", x, y}; }
+inline Comparison operator<=(const Term& x, const Term& y) { return {"<=", x, y}; }
+inline Comparison operator>(const Term& x, const Term& y) { return {">", x, y}; }
+inline Comparison operator>=(const Term& x, const Term& y) { return {">=", x, y}; }
+inline Comparison operator==(const Term& x, const Term& y) { return {"==", x, y}; }
+inline Comparison operator!=(const Term& x, const Term& y) { return {"!=", x, y}; }
+inline Term where(const Comparison& c, const Term& yes, const Term& no) {
+  return Term::call("where", {Term::call(c.sign, {c.x, c.y}), yes, no});
+}
+
+/// @name The functions of the language
+/// @{
+inline Term min(const Term& x, const Term& y) { return Term::call("min", {x, y}); }
+inline Term max(const Term& x, const Term& y) { return Term::call("max", {x, y}); }
+inline Term clamp(const Term& x, const Term& low, const Term& high) {
+  return Term::call("clamp", {x, low, high});
+}
+inline Term abs(const Term& x) { return Term::call("abs", {x}); }
+inline Term exp(const Term& x) { return Term::call("exp", {x}); }
+inline Term log(const Term& x) { return Term::call("log", {x}); }
+inline Term sqrt(const Term& x) { return Term::call("sqrt", {x}); }
+inline Term rsqrt(const Term& x) { return Term::call("rsqrt", {x}); }
+inline Term tanh(const Term& x) { return Term::call("tanh", {x}); }
+inline Term erf(const Term& x) { return Term::call("erf", {x}); }
+inline Term sigmoid(const Term& x) { return Term::call("sigmoid", {x}); }
+inline Term silu(const Term& x) { return Term::call("silu", {x}); }
+inline Term gelu(const Term& x) { return Term::call("gelu", {x}); }
+inline Term gelu_erf(const Term& x) { return Term::call("gelu_erf", {x}); }
+inline Term relu(const Term& x) { return Term::call("relu", {x}); }
+inline Term round(const Term& x) { return Term::call("round", {x}); }
+inline Term random(const Term& seed, const Term& x, const Term& y) {
+  return Term::call("random", {seed, x, y});
+}
+/// @}
+
+/// What is stored beside D.
+struct Stored {
+  ExtraOperand target;
+  Term value;
+  Reduction reduction = Reduction::none;  ///< over the indices of m and n that the target lacks
+};
+
+/// D gets `d`. Operands and outputs are in the order of Expression::operands() and outputs().
+/// Errors: as of Expression::parse(), with the column of the text that the terms are.
+KILN_API Result<Expression> to_expression(const Term& d, const std::vector<Stored>& beside = {});
+
+}  // namespace kiln::terms
