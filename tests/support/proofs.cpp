@@ -110,6 +110,7 @@ constexpr const char* kVerification[] = {"tuner/verify",
                                          "generator/expression/program.h",
                                          "templates/cuda/check/functions.h",
                                          "templates/cuda/check/intervals.h",
+                                         "templates/cuda/check/reduced.h",
                                          "runtime/buffers.cpp",
                                          "include/kiln/gemm.hpp",
                                          "include/kiln/numeric.hpp",
@@ -163,7 +164,8 @@ const std::string& host_sources() {
   static const std::string hash = hash_of(
       {"runtime/cpu/kernel.cpp", "runtime/cpu/launch.cpp", "runtime/cpu/image.cpp",
        "runtime/cpu/row_copies.cpp", "runtime/cpu/packed_b.cpp", "runtime/cpu/added_rows.cpp",
-       "runtime/cpu/sum_scales.h", "tuner/measure/bound_kernel.cpp"});
+       "runtime/cpu/reductions.h", "runtime/cpu/reductions.cpp", "runtime/cpu/sum_scales.h",
+       "tuner/measure/bound_kernel.cpp"});
   return hash;
 }
 
