@@ -12,6 +12,7 @@
 #include "bench/self.h"
 #include "engine/plan.h"
 #include "runtime/backend.h"
+#include "runtime/cpu/reductions.h"
 #include "runtime/timer.h"
 #include "tuner/measure/measure.h"
 
@@ -36,8 +37,12 @@ Result<std::vector<double>> host_call_times(Engine& engine, const Gemm& gemm,
   if (!inside.kernel)
     return fail(ErrorCode::not_tuned,
                 fmt::format("{}: no generated kernel to call directly; tune it first", text(gemm)));
-  const auto args = with_workspace(make_args(inside.problem, operands, inside.args.division),
-                                   inside.workspace_bytes);
+  HostArgs call = make_args(inside.problem, operands, inside.args.division);
+  // The kernel alone leaves values that nobody reduces.
+  if (call.reduced_of != nullptr)
+    if (Status ok = Reductions(inside.problem.gemm, call).redirect(call); !ok)
+      return tl::unexpected(ok.error());
+  const auto args = with_workspace(call, inside.workspace_bytes);
   if (!args) return tl::unexpected(args.error());
   const auto direct = calls_over(1, [&](int) { inside.kernel->gemm(&*args, 0, 1); });
   const auto by_plan = calls_over(1, [&](int) { (void)plan->run(operands); });

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "generator/space/family.h"
+#include "runtime/cpu/reductions.h"
 #include "runtime/workspace.h"
 
 namespace kiln {
@@ -43,6 +44,9 @@ Result<Calls> BoundKernel::calls(const OperandSets& sets) {
   // Made here, for this thread: what can fail fails now, not in the timed loop.
   if (const auto made = workspace(bytes_of_call(args.front(), bytes)); !made)
     return tl::unexpected(made.error());
+  if (HostArgs one = args.front(); one.reduced_of != nullptr)
+    if (Status made = Reductions(problem_.gemm, one).redirect(one); !made)
+      return tl::unexpected(made.error());
   return calls_over(sets.count(), [this, args = std::move(args), threads, bytes](int set) {
     (void)launch(kernel_, args[static_cast<std::size_t>(set)], threads, bytes);
   });
