@@ -66,6 +66,9 @@ struct Family {
   /// See summation() of summation.h, of a problem with floating accumulators and a config that
   /// breaks no rule. Null: the orders of this family are not known, not even that of integers.
   std::string (*summation)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
+  /// Of a GPU's family: of what its kernels make the values that an expression reduces. Null: of
+  /// each element.
+  Together (*together)(const Problem&, const DeviceCaps&, const Config&) = nullptr;
   /// A config whose order of summation suits every m, at any alignment; its rules have the last
   /// word. What it is must not follow from m. Null: the family offers none.
   std::optional<Config> (*plain)(const Problem&, const DeviceCaps&) = nullptr;

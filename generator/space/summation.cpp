@@ -1,5 +1,8 @@
 #include "generator/space/summation.h"
 
+#include <fmt/format.h>
+
+#include "generator/expression/program.h"
 #include "generator/space/family.h"
 
 namespace kiln {
@@ -20,8 +23,12 @@ std::string summation(const Problem& problem, const DeviceCaps& device, const Co
   const Family* family = find_family(config, device.vendor);
   if (family == nullptr || family->summation == nullptr) return {};
   // Integers wrap: the order of additions changes nothing.
-  if (!is_floating(problem.gemm.accumulator)) return "exact";
-  return family->summation(problem, device, config);
+  std::string order =
+      is_floating(problem.gemm.accumulator) ? family->summation(problem, device, config) : "exact";
+  if (order.empty() || !expression::reduces(problem.gemm.epilogue.expression)) return order;
+  const Together of =
+      family->together != nullptr ? family->together(problem, device, config) : Together{};
+  return fmt::format("{} reduced={}x{}", order, of.of_row, of.of_column);
 }
 
 std::string invariant_summation(const Gemm& gemm, const DeviceCaps& device) {

@@ -16,8 +16,9 @@ namespace kiln {
 /// and what it rounds on the way: "vfmadd231ps chain kc=256". Two configs of one device with equal
 /// texts, of whatever families, give the same bits for the same rows and columns, wherever these
 /// stand and however many others there are; up to what a NaN carries, and the sign of a zero whose
-/// products all underflowed. Integers: "exact", whatever the order. Empty: the order depends on
-/// sizes other than k, or on the place of the element, or is not known.
+/// products all underflowed. Integers: "exact", whatever the order. Where an expression reduces,
+/// " reduced=32x16" behind it: of how many neighbours of a row and of a column values are made.
+/// Empty: the order depends on sizes other than k, or on the place of the element, or is not known.
 std::string summation(const Problem& problem, const DeviceCaps& device, const Config& config);
 
 /// The order of all kernels of Determinism::batch_invariant for a problem: that of the plain config

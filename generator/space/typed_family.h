@@ -245,6 +245,13 @@ Family family_row() {
         return kRow.tile(seen, c, kRow.sizes(seen, d, c));
       });
     };
+  if (kRow.together != nullptr)
+    row.together = [](const Problem& p, const DeviceCaps& d, const Config& config) {
+      return as_seen<kRow>(p, [&](const Problem& seen) {
+        const C c = config.as<C>();
+        return kRow.together(seen, c, kRow.sizes(seen, d, c));
+      });
+    };
   if (kRow.summation != nullptr)
     row.summation = [](const Problem& p, const DeviceCaps& d, const Config& config) {
       return as_seen<kRow>(p, [&](const Problem& seen) {

@@ -12,7 +12,10 @@
 #include "cli/commands/random_expression.h"
 #include "generator/expression/evaluate.h"
 #include "generator/expression/program.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/problem.h"
+#include "generator/space/space.h"
+#include "generator/space/summation.h"
 #include "kiln/terms.hpp"
 
 namespace kiln::expression_test {
@@ -172,6 +175,26 @@ TEST(Expressions, AProblemHasThemAsItsEpilogue) {
   const Gemm column =
       Gemm::column_major(5, 7, 9).with_expression(Expression::parse("d=acc*s[m]+b[n]").value());
   EXPECT_EQ(Problem::of(column).value().gemm.epilogue.expression.text(), "d=acc*x0[n]+x1[m]");
+}
+
+TEST(Expressions, OrdersOfTheirSumsArePartOfTheOrderOfSummation) {
+  const auto problem = [](std::string_view epilogue) {
+    return Problem::of(
+               parse_gemm(fmt::format("bf16 N T 512 512 512 align=16 epilogue={}", epilogue))
+                   .value())
+        .value();
+  };
+  const DeviceCaps device = caps_named("sm_90a").value();
+  const CudaWgmma plain{.left = 128, .right = 128, .stages = 4, .warpgroups = 2};
+  CudaWgmma swapped = plain;
+  swapped.swap = true;
+  const Problem reduced = problem("d=acc;q[m]=sum(acc)"), other = problem("d=acc");
+  ASSERT_EQ(broken_rule(reduced, device, plain), "");
+  ASSERT_EQ(broken_rule(reduced, device, swapped), "");
+  EXPECT_EQ(summation(other, device, plain), summation(other, device, swapped));
+  EXPECT_EQ(summation(reduced, device, plain), summation(other, device, plain) + " reduced=32x16");
+  EXPECT_EQ(summation(reduced, device, swapped),
+            summation(other, device, plain) + " reduced=16x32");
 }
 
 TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
