@@ -178,7 +178,7 @@ struct Named {
   Bytes2d shape = {};
 };
 
-/// Where an operand lies. What no Matrix describes is tight.
+/// Where an operand lies; of what no Matrix describes, from its first byte to its last.
 Bytes2d shape_of(const Gemm& g, Operand which, const void* pointer, std::uintptr_t bytes) {
   const auto first = static_cast<std::int64_t>(address_of(pointer));
   if (which == Operand::b && g.b_packed) return {.first = first, .width = 1};

@@ -2,8 +2,10 @@
 // Knows layouts; knows no addresses.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -29,6 +31,10 @@ bool is_output(const Gemm& gemm, Operand which);
 /// What calls may write beside D.
 inline constexpr Operand kBesideD[] = {Operand::scale_d, Operand::amax_d, Operand::y0,
                                        Operand::y1,      Operand::y2,     Operand::y3};
+/// Whether some problem's calls write it: its pointer is to memory that may change.
+constexpr bool may_be_written(Operand which) {
+  return which == Operand::d || std::ranges::find(kBesideD, which) != std::end(kBesideD);
+}
 /// What the problem's expression says of one that it reads or stores; null: it has not so many.
 const ExtraOperand* extra_of(const Gemm& gemm, Operand which);
 /// How values become an element of one that it stores.

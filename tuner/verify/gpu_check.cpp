@@ -90,7 +90,7 @@ struct GpuChecker::Impl {
     args.d = d_data();
     for_each_operand([&](auto which) {
       const gpu::DeviceBuffer& written = beside_d[index_of(which)];
-      if constexpr (which == Operand::scale_d || which == Operand::amax_d || is_extra_output(which))
+      if constexpr (which != Operand::d && may_be_written(which))
         if (written.bytes() > 0) pointer<which>(args) = written.data() + kGuard;
     });
     // With beta = 0 it is D's own poison: read, it would make every element NaN.

@@ -398,4 +398,11 @@ std::optional<Failure> judge_padding(const Gemm& gemm, Operand which, const void
   return std::nullopt;
 }
 
+std::optional<Failure> judge_paddings(const Gemm& gemm, const Outputs& got) {
+  if (auto failure = judge_padding(gemm, Operand::d, got.d)) return failure;
+  for (std::size_t i = 0; i < gemm.epilogue.expression.outputs().size(); ++i)
+    if (auto failure = judge_padding(gemm, extra_output(i), got.outputs[i])) return failure;
+  return std::nullopt;
+}
+
 }  // namespace kiln

@@ -40,10 +40,13 @@ struct Outputs {
 };
 
 /// Compares the elements of D, the scales that follow from it, its largest magnitude and what an
-/// expression stores beside it. `set`
-/// provided the inputs. Of a grouped problem it also looks for changes in rows of no group,
-/// where D was poisoned.
+/// expression stores beside it. `set` provided the inputs. Of a grouped problem it also looks for
+/// changes in rows of no group, where D was poisoned.
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
+
+/// The same of what an expression stores beside D alone. What is made of many elements is compared
+/// where all of them are expected.
+std::optional<Failure> judge_outputs(DataSet& set, const Run& run, const Outputs& got);
 
 /// The same of a D to whose rows those of the product are added.
 std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& got);
@@ -53,12 +56,10 @@ std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& 
 std::optional<Failure> judge_unused_rows(const Gemm& gemm, const std::vector<ProductPart>& parts,
                                          const Outputs& got, const void* index_d = nullptr);
 
-/// The same of what an expression stores beside D alone. Elements that are made of others are
-/// compared where all of those are expected.
-std::optional<Failure> judge_outputs(DataSet& set, const Run& run, const Outputs& got);
-
 /// Looks for changes in what lies between the lines and batches of D, or of what an expression
 /// stores beside it, which was poisoned before.
 std::optional<Failure> judge_padding(const Gemm& gemm, Operand which, const void* data);
+/// Of both.
+std::optional<Failure> judge_paddings(const Gemm& gemm, const Outputs& got);
 
 }  // namespace kiln

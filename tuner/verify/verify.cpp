@@ -120,6 +120,17 @@ tl::unexpected<Failure> strayed(std::string what) {
   return tl::unexpected(Failure{Failure::Kind::out_of_bounds, std::move(what)});
 }
 
+/// `operands` write to these buffers.
+void bind_written(const std::array<const GuardedBuffer*, kOperandCount>& written,
+                  Operands& operands) {
+  for_each_operand([&](auto which) {
+    constexpr Operand kWhich = which;
+    if constexpr (may_be_written(kWhich))
+      if (const GuardedBuffer* output = written[index_of(kWhich)])
+        pointer<kWhich>(operands) = output->data();
+  });
+}
+
 /// Makes `slot` on first use: as large as an operand, whose type it has.
 Result<GuardedBuffer*> make_once(std::optional<GuardedBuffer>& slot, const Gemm& gemm,
                                  Operand which, Guard guard) {
@@ -177,14 +188,7 @@ Verdict Verifier::Impl::check(const Case& test, const RunKernel& run) {
 
   Operands operands;
   (*set)->bind(operands);
-  operands.d = d.data();
-  for_each_operand([&](auto which) {
-    constexpr Operand kWhich = which;
-    if constexpr (kWhich == Operand::scale_d || kWhich == Operand::amax_d ||
-                  is_extra_output(kWhich))
-      if (const GuardedBuffer* output = written[index_of(kWhich)])
-        pointer<kWhich>(operands) = output->data();
-  });
+  bind_written(written, operands);
   operands.alpha = test.run.alpha;
   operands.beta = test.run.beta;
   Run ran = test.run;
@@ -221,19 +225,10 @@ Verdict Verifier::Impl::judge(DataSet& set, const Run& run, const Written& writt
   if (auto tampering = set.tampering()) return strayed(*tampering);
   if (run.c == Run::C::unread)
     if (auto damage = unread_c->damage()) return strayed("C: " + *damage);
-  const auto data = [&](Operand which) -> const void* {
-    const GuardedBuffer* output = written[index_of(which)];
-    return output != nullptr ? output->data() : nullptr;
-  };
-  Outputs got{data(Operand::d), data(Operand::scale_d), data(Operand::amax_d)};
-  if (auto failure = judge_padding(gemm, Operand::d, got.d))
-    return tl::unexpected(std::move(*failure));
-  for (std::size_t i = 0; i < got.outputs.size(); ++i) {
-    got.outputs[i] = data(extra_output(i));
-    if (got.outputs[i] == nullptr) continue;
-    if (auto failure = judge_padding(gemm, extra_output(i), got.outputs[i]))
-      return tl::unexpected(std::move(*failure));
-  }
+  Operands outputs;
+  bind_written(written, outputs);
+  const Outputs got = Outputs::of(outputs);
+  if (auto failure = judge_paddings(gemm, got)) return tl::unexpected(std::move(*failure));
   if (auto failure = judge_values(set, run, got)) return tl::unexpected(std::move(*failure));
   return {};
 }

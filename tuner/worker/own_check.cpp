@@ -125,8 +125,7 @@ void bind_outputs(const Gemm& gemm, std::byte* memory, Operands& operands) {
   operands.d = memory;
   for_each_operand([&](auto which) {
     constexpr Operand kWhich = which;
-    if constexpr (kWhich == Operand::scale_d || kWhich == Operand::amax_d ||
-                  is_extra_output(kWhich))
+    if constexpr (kWhich != Operand::d && may_be_written(kWhich))
       if (is_output(gemm, kWhich))
         pointer<kWhich>(operands) = memory + place_beside_d(gemm, kWhich);
   });
@@ -169,7 +168,7 @@ Verdict OwnCheck::check(const Config& config, const Binary& binary) {
   Operands written;
   bind_outputs(gemm, static_cast<std::byte*>(const_cast<void*>(d->data())), written);
   const Outputs got = Outputs::of(written);
-  auto failure = judge_padding(gemm, Operand::d, got.d);
+  auto failure = judge_paddings(gemm, got);
   if (!failure) failure = judge_values(*inputs_, {alpha, beta, Run::C::separate}, got);
   if (!failure) return {};
   failure->detail = "D as this process compared it: " + failure->detail;
