@@ -50,6 +50,9 @@ struct CodeStyle {
     if (dialect.product.empty() || !(size > 1e-30 && size < 1e30)) return std::nullopt;
     return Bound{fmt::format("Value(Real(1.0 / {}))", digits_of(x)), kBindsAtom};
   }
+  static std::optional<Bound> fused(std::string_view x, std::string_view y, std::string_view z) {
+    return Bound{fmt::format("fused({}, {}, {})", x, y, z), kBindsAtom};
+  }
   std::string infix(const Function& f, std::string_view left, std::string_view right) const {
     if (f.course == Course::product && !dialect.product.empty())
       return fmt::format("{}({}, {})", dialect.product, left, right);
@@ -68,17 +71,37 @@ struct CodeStyle {
   }
 };
 
+/// Of operand i, in a form of the dialect.
+std::string of_operand(std::string_view form, std::size_t i) {
+  return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("x{}", i)),
+                     fmt::arg("ld", fmt::format("ld{}", i)));
+}
+
+/// The statement that loads operand i.
+std::string load(const Program& program, std::size_t i, const Dialect& dialect) {
+  return fmt::format("{} = {};\n", of_operand(dialect.definition, i),
+                     of_operand(load_of(program.operands[i], dialect), i));
+}
+
 /// Statements that load the operands.
 std::string loads(const Program& program, const Dialect& dialect) {
   std::string out;
-  for (std::size_t i = 0; i < program.operands.size(); ++i) {
-    const std::string x = fmt::format("x{}", i), ld = fmt::format("ld{}", i);
-    out +=
-        fmt::format("{} = {};\n", fmt::format(fmt::runtime(dialect.definition), fmt::arg("x", x)),
-                    fmt::format(fmt::runtime(load_of(program.operands[i], dialect)),
-                                fmt::arg("x", x), fmt::arg("ld", ld)));
-  }
+  for (std::size_t i = 0; i < program.operands.size(); ++i) out += load(program, i, dialect);
   return out;
+}
+
+/// An included file has something in it.
+std::string or_none(std::string lines) {
+  return lines.empty() ? std::string("// None.\n") : std::move(lines);
+}
+
+/// Of output i, in a form of the dialect.
+std::string of_output(std::string_view form, std::size_t i, std::string_view type,
+                      const std::string& value) {
+  return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("y{}", i)),
+                     fmt::arg("ld", fmt::format("ldy{}", i)), fmt::arg("type", type),
+                     fmt::arg("value", value)) +
+         "\n";
 }
 
 /// Stores an output's value.
@@ -87,10 +110,12 @@ std::string store(const ExtraOutput& output, std::size_t i, std::string_view typ
   const std::string_view form = is_reduced(output)                       ? dialect.store_value
                                 : output.target.index.back() == Index::n ? dialect.store_rows
                                                                          : dialect.store_columns;
-  return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("y{}", i)),
-                     fmt::arg("ld", fmt::format("ldy{}", i)), fmt::arg("type", type),
-                     fmt::arg("value", value)) +
-         "\n";
+  return of_output(form, i, type, value);
+}
+
+/// An output's value that was left for later.
+std::string left_value(std::size_t i, const Dialect& dialect) {
+  return fmt::format(fmt::runtime(dialect.left), fmt::arg("x", fmt::format("y{}", i)));
 }
 
 /// Statements that name values, make v and store what else is stored.
@@ -101,8 +126,11 @@ std::string statements(const Program& program, const std::vector<DType>& types,
   Writer writer(program, CodeStyle{dialect});
   out += writer.named_values();
   out += fmt::format("v = {};\n", writer.result());
-  for (std::size_t i = 0; i < program.outputs.size(); ++i)
-    out += store(program.outputs[i], i, dialect.type(types[i]), writer.result(i), dialect);
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const std::string_view type = dialect.type(types[i]);
+    out += dialect.leave.empty() ? store(program.outputs[i], i, type, writer.result(i), dialect)
+                                 : of_output(dialect.leave, i, type, writer.result(i));
+  }
   return out;
 }
 
@@ -129,6 +157,24 @@ bool uses_exponential(const Expression& expression) {
   });
 }
 
+double work_of(const Expression& expression) {
+  if (expression.empty()) return 0;
+  const Program& program = *expression.program();
+  double work = 0;
+  for (const Value& v : program.values) {
+    if (v.op != Op::call) continue;
+    const bool by_number =
+        kFunctions[v.which].course == Course::quotient && program.values[v.of[1]].op == Op::number;
+    work += by_number ? 1 : kFunctions[v.which].work;
+  }
+  // As functions.cpp has them: of code for sm_90a.
+  constexpr double kMatrix = 5, kAlongN = 4, kAlongM = 2, kStored = 6, kReduced = 5;
+  for (const ExtraOperand& x : program.operands)
+    work += is_matrix(x) ? kMatrix : has_index(x, Index::n) ? kAlongN : kAlongM;
+  for (const ExtraOutput& y : program.outputs) work += is_reduced(y) ? kReduced : kStored;
+  return work;
+}
+
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect) {
@@ -149,24 +195,27 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     members += fmt::format("i64 ld{};\n", i);
     pointers += fmt::format("out.ld{0} = args.extra_ld[{0}];\n", i);
   }
-  std::string reductions, rest, kept, together;
+  std::string reductions, rest, stored, kept, together;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const ExtraOutput& output = program.outputs[i];
     const std::string_view type = dialect.type(types.outputs[i]);
-    const std::string_view stored = is_reduced(output) ? dialect.value : type;
-    members += fmt::format("{}* y{};\ni64 ldy{};\n", stored, i, i);
+    const std::string_view element = is_reduced(output) ? dialect.value : type;
+    members += fmt::format("{}* y{};\ni64 ldy{};\n", element, i, i);
     pointers += fmt::format(
         "out.y{0} = static_cast<{1}*>(args.outputs[{0}]) + batch * args.output_stride[{0}];\n"
         "out.ldy{0} = args.output_ld[{0}];\n",
-        i, stored);
+        i, element);
+    fields += fmt::format("Real y{};\n", i);
+    if (!dialect.leave.empty()) {
+      std::string& later = is_reduced(output) ? kept : stored;
+      later += store(output, i, type, left_value(i, dialect), dialect);
+    }
     if (!is_reduced(output)) continue;
     const auto reduce = [&](std::string_view what) {
       return fmt::format("if (output == {0}) reduce_{1}<{2}, {3}>(args, {0});\n", i, what,
                          kReducers.at(static_cast<std::size_t>(output.reduction)), type);
     };
     const bool all = reduces_all(output);
-    fields += fmt::format("Real y{};\n", i);
-    kept += fmt::format("out.y{0}[row * out.ldy{0} + column] = x.y{0};\n", i);
     together += fmt::format(
         "keep_together<{1}, {2}>(out.y{0}, out.ldy{0}, out, left, right, i,\n"
         "                        [&](int e) {{ return extras[e].y{0}; }});\n",
@@ -177,10 +226,6 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
                                                               : "all");
     if (all) rest += reduce("rest");
   }
-  // An included file has something in it.
-  const auto or_none = [](std::string lines) {
-    return lines.empty() ? std::string("// The expression has no operands.\n") : lines;
-  };
   return {{"expression/members", or_none(members)},
           {"expression/pointers", or_none(pointers)},
           {"expression/fields", or_none(fields)},
@@ -188,8 +233,88 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
           {"expression/values", statements(program, types.outputs, dialect)},
           {"expression/reductions", std::move(reductions)},
           {"expression/rest", std::move(rest)},
+          {"expression/stored", std::move(stored)},
           {"expression/kept", std::move(kept)},
           {"expression/together", std::move(together)}};
+}
+
+std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
+                                                         const ExtraTypes& types, Index along,
+                                                         const Dialect& dialect) {
+  if (expression.empty()) return {};
+  const Program& program = *expression.program();
+  const bool row = along == Index::n;
+  const auto paired = [&](const ExtraOperand& x) {
+    return !x.index.empty() && x.index.back() == along;
+  };
+  const auto place_of = [&](const ExtraOperand& x) {
+    const bool last_is_n = x.index.back() == Index::n;
+    if (is_matrix(x)) return last_is_n ? dialect.place_of_row : dialect.place_of_column;
+    return last_is_n ? dialect.place_along_n : dialect.place_along_m;
+  };
+  std::string words, inside, at_edge, split, vectors, stored_alone, stored_pairs, fit;
+  const auto in_words = [&](const std::string& x, const std::string& ld) {
+    fit += fmt::format(" &&\n       {}", fmt::format(fmt::runtime(dialect.in_words),
+                                                     fmt::arg("x", x), fmt::arg("ld", ld)));
+  };
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const ExtraOperand& operand = program.operands[i];
+    if (!is_matrix(operand) && !paired(operand)) {
+      vectors += load(program, i, dialect);
+      continue;
+    }
+    const std::string_view type = dialect.type(types.operands[i]);
+    const auto place = [&](std::string_view row_name, std::string_view column_name) {
+      return fmt::format(fmt::runtime(place_of(operand)), fmt::arg("x", fmt::format("x{}", i)),
+                         fmt::arg("ld", fmt::format("ld{}", i)), fmt::arg("row", row_name),
+                         fmt::arg("column", column_name));
+    };
+    const std::string one = place("row", "column");
+    const std::string other = place("(row + kDown)", "(column + kRight)");
+    if (paired(operand)) {
+      words += fmt::format("typename InMemory<{}>::Two x{};\n", type, i);
+      inside += fmt::format("w.x{} = word_at({});\n", i, one);
+      at_edge +=
+          fmt::format("w.x{} = word_of(bits_if({}, first),\n               bits_if({}, second));\n",
+                      i, one, other);
+      split += fmt::format("split_word(w.x{0}, {1}{{}}, x.x{0}, y.x{0});\n", i, type);
+      in_words(fmt::format("out.x{}", i),
+               is_matrix(operand) ? fmt::format("out.ld{}", i) : std::string("0"));
+    } else {
+      words += fmt::format("typename InMemory<{0}>::One x{1}, next{1};\n", type, i);
+      const std::string loads = fmt::format(
+          "w.x{0} = bits_if({1}, first);\nw.next{0} = bits_if({2}, second);\n", i, one, other);
+      inside += loads;
+      at_edge += loads;
+      split += fmt::format(
+          "x.x{0} = real_of_bits(w.x{0}, {1}{{}});\ny.x{0} = real_of_bits(w.next{0}, {1}{{}});\n",
+          i, type);
+    }
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const ExtraOutput& output = program.outputs[i];
+    const std::string_view type = dialect.type(types.outputs[i]);
+    if (is_reduced(output)) continue;
+    if (!paired(output.target)) {
+      stored_alone += store(output, i, type, left_value(i, dialect), dialect);
+      continue;
+    }
+    stored_pairs += of_output(row ? dialect.store_pair_of_row : dialect.store_pair_of_column, i,
+                              type, left_value(i, dialect));
+    in_words(fmt::format("out.y{}", i), fmt::format("out.ldy{}", i));
+  }
+  std::map<std::string, std::string, std::less<>> files{
+      {"expression/words", std::move(words)},
+      {"expression/words_inside", std::move(inside)},
+      {"expression/words_at_edge", std::move(at_edge)},
+      {"expression/split", std::move(split)},
+      {"expression/vectors", std::move(vectors)},
+      {"expression/stored_alone", std::move(stored_alone)},
+      {"expression/stored_pairs", std::move(stored_pairs)},
+      {"expression/pairs_fit",
+       fmt::format("return out.{} % 2 == 0{};\n", row ? "columns" : "rows", fit)}};
+  for (auto& [name, lines] : files) lines = or_none(std::move(lines));
+  return files;
 }
 
 }  // namespace kiln::expression

@@ -25,6 +25,12 @@ struct Dialect {
   /// A function that multiplies, where a product with an operator could be fused with an addition
   /// in one kernel and not in another.
   std::string_view product = {};
+  /// Leaves `{value}` to a later statement that stores it, as the value `left`.
+  std::string_view leave = {}, left = {};
+  /// The address of the element ({row}, {column}) in a vector, in a row-major and in a column-major
+  /// matrix, a store of two neighbours of a line, and whether such pairs are words of memory.
+  std::string_view place_along_m = {}, place_along_n = {}, place_of_row = {}, place_of_column = {},
+                   store_pair_of_row = {}, store_pair_of_column = {}, in_words = {};
 };
 
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
@@ -35,14 +41,26 @@ void add_values(TemplateValues& to, const Expression& expression);
 /// Whether one of the functions is made of e^x.
 bool uses_exponential(const Expression& expression);
 
+/// About how many instructions of a GPU's thread an element takes, with loads and stores beside D.
+double work_of(const Expression& expression);
+
 /// The files that templates include where an expression is, with `expression/` before their names:
 /// `members` of Output, `pointers` that fill them, `fields` for the values of operands, `loads` of
-/// them, `values`, which make v from v and store what is stored beside D, `kept` and
-/// `together`, which leave in the workspace what is reduced, of one element and of several, and
-/// `reductions` and `rest`, which steps of a GPU run, the output that blocks work on being
-/// `output`. `types`: of operands and outputs. Nothing where there is no expression.
+/// them, `values`, which make v from v and store what is stored beside D, or leave it to `stored`
+/// for matrices, and to `kept` and `together`, which leave in the workspace what is reduced, of one
+/// element and of several, and `reductions` and `rest`, which steps of a GPU run, the output that
+/// blocks work on being `output`. `types`: of operands and outputs. Nothing where there is no
+/// expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);
+
+/// Further files, for kernels whose lanes hold two neighbours along `along`: `words`, what is read
+/// of matrices and along such lines, `words_inside` and `words_at_edge`, loads of it, `split`,
+/// which makes values of it, `vectors`, loads of the rest, `stored_alone` and `stored_pairs`, and
+/// `pairs_fit`, which says whether neighbours are words of memory.
+std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
+                                                         const ExtraTypes& types, Index along,
+                                                         const Dialect& dialect);
 
 }  // namespace kiln::expression

@@ -50,6 +50,12 @@ constexpr Function of_positive(Function row, Course course) {
   row.domain = 0;
   return row;
 }
+/// So many instructions of a GPU's thread: read from the sizes of a kernel's code for sm_90a with
+/// the function and without.
+constexpr Function of_work(double work, Function row) {
+  row.work = work;
+  return row;
+}
 /// Of several numbers, in each of which it rises; exact.
 constexpr Function chosen(int function, std::string_view name, std::string_view code, int arity) {
   Function row = rising(function, name, code, 0);
@@ -64,7 +70,7 @@ constexpr Function kFunctions[] = {
     infix(function_add, "add", "+", Course::sum, kBindsSum, 1),
     infix(function_subtract, "subtract", "-", Course::difference, kBindsSum, 1),
     infix(function_multiply, "multiply", "*", Course::product, kBindsProduct, 1),
-    infix(function_divide, "divide", "/", Course::quotient, kBindsProduct, 2),
+    of_work(15, infix(function_divide, "divide", "/", Course::quotient, kBindsProduct, 2)),
     comparison(function_less, "less", "<"),
     comparison(function_at_most, "at_most", "<="),
     comparison(function_more, "more", ">"),
@@ -81,27 +87,29 @@ constexpr Function kFunctions[] = {
      .arity = 3,
      .course = Course::choice,
      .roundoffs = 0},
-    chosen(function_min, "min", "smaller", 2),
-    chosen(function_max, "max", "larger", 2),
-    chosen(function_clamp, "clamp", "clamped", 3),
+    of_work(2, chosen(function_min, "min", "smaller", 2)),
+    of_work(2, chosen(function_max, "max", "larger", 2)),
+    of_work(5, chosen(function_clamp, "clamp", "clamped", 3)),
     chosen(function_relu, "relu", "relu", 1),
     chosen(function_round, "round", "nearest", 1),
     valley(function_abs, "abs", "absolute", 0, 0),
-    of_exponential(rising(function_exp, "exp", "exponential", 8)),
-    of_positive(rising(function_log, "log", "logarithm", 8), Course::rising),
-    of_positive(rising(function_sqrt, "sqrt", "root", 2), Course::rising),
-    of_positive(rising(function_rsqrt, "rsqrt", "inverse_root", 6), Course::falling),
-    of_exponential(rising(function_tanh, "tanh", "tangent", 8)),
-    of_exponential(rising(function_erf, "erf", "error_function", 8)),
-    of_exponential(rising(function_sigmoid, "sigmoid", "sigmoid", 12)),
-    of_exponential(valley(function_silu, "silu", "silu", 16, -1.2784645427610738)),
-    of_exponential(valley(function_gelu, "gelu", "gelu_tanh", 16, -0.752461410862257)),
-    of_exponential(valley(function_gelu_erf, "gelu_erf", "gelu_erf", 16, -0.7517915246935645)),
+    of_work(7, of_exponential(rising(function_exp, "exp", "exponential", 8))),
+    of_work(24, of_positive(rising(function_log, "log", "logarithm", 8), Course::rising)),
+    of_work(14, of_positive(rising(function_sqrt, "sqrt", "root", 2), Course::rising)),
+    of_work(3, of_positive(rising(function_rsqrt, "rsqrt", "inverse_root", 6), Course::falling)),
+    of_work(23, of_exponential(rising(function_tanh, "tanh", "tangent", 8))),
+    of_work(20, of_exponential(rising(function_erf, "erf", "error_function", 8))),
+    of_work(12, of_exponential(rising(function_sigmoid, "sigmoid", "sigmoid", 12))),
+    of_work(12, of_exponential(valley(function_silu, "silu", "silu", 16, -1.2784645427610738))),
+    of_work(16, of_exponential(valley(function_gelu, "gelu", "gelu_tanh", 16, -0.752461410862257))),
+    of_work(47, of_exponential(
+                    valley(function_gelu_erf, "gelu_erf", "gelu_erf", 16, -0.7517915246935645))),
     {.function = function_random,
      .name = "random",
      .arity = 3,
      .course = Course::drawn,
      .roundoffs = 0,
+     .work = 6,
      .code = "drawn"},
 };
 const int kFunctionCount = static_cast<int>(std::size(kFunctions));

@@ -37,6 +37,7 @@ struct Function {
   /// How far an implementation may be off, in unit roundoffs of its result and of its argument; 0:
   /// it is exact.
   double roundoffs = 1, of_argument = 0;
+  double work = 1;              // instructions of a GPU's thread, for models
   bool exponential = false;     // made of e^x
   std::string_view code = {};   // its name in templates, where that is another
   std::string_view infix = {};  // between its two arguments, where it is an operator

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,8 @@ std::string memory_text(std::string_view name, const ExtraOperand& operand);
 
 /// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
 /// holds them: call(function, arguments), infix(function, left, right), statement(name, value).
-/// reciprocal(x): the factor in place of a division by a number, if it has one.
+/// reciprocal(x): the factor in place of a division by a number, if it has one. fused(a, b, c):
+/// a·b + c rounded once, if it has that.
 template <typename Style>
 class Writer {
  public:
@@ -79,6 +81,7 @@ class Writer {
 
   Bound call(const Value& v) {
     const Function& f = kFunctions[v.which];
+    if (const auto sum = fused_sum(v)) return *sum;
     // Of equal operators the left ones are first, as the parser has them.
     if (f.course == Course::quotient && program_.values[v.of[1]].op == Op::number)
       if (const auto factor = style_.reciprocal(program_.values[v.of[1]].number))
@@ -99,6 +102,35 @@ class Writer {
     for (int i = 0; i < f.arity; ++i)
       arguments.push_back(value(v.of.at(static_cast<std::size_t>(i))));
     return {style_.call(f, arguments), kBindsAtom};
+  }
+
+  /// The factors of a product that has no name; of a division those that stand for it.
+  std::optional<std::array<Bound, 2>> factors(std::size_t at) {
+    const Value& v = program_.values[at];
+    if (v.op != Op::call || !names_[at].empty()) return std::nullopt;
+    const Course course = kFunctions[v.which].course;
+    if (course == Course::product) return std::array{value(v.of[0]), value(v.of[1])};
+    if (course != Course::quotient || program_.values[v.of[1]].op != Op::number)
+      return std::nullopt;
+    const auto factor = style_.reciprocal(program_.values[v.of[1]].number);
+    if (!factor) return std::nullopt;
+    return std::array{value(v.of[0]), *factor};
+  }
+
+  /// x·y + z, x·y - z and z - x·y.
+  std::optional<Bound> fused_sum(const Value& v) {
+    const Course course = kFunctions[v.which].course;
+    if (course != Course::sum && course != Course::difference) return std::nullopt;
+    const auto minus = [](const Bound& x) { return "-" + within(x, kBindsAtom); };
+    const bool subtracts = course == Course::difference;
+    if (const auto left = factors(v.of[0])) {
+      const Bound right = value(v.of[1]);
+      return style_.fused((*left)[0].text, (*left)[1].text, subtracts ? minus(right) : right.text);
+    }
+    if (const auto right = factors(v.of[1]))
+      return style_.fused(subtracts ? minus((*right)[0]) : (*right)[0].text, (*right)[1].text,
+                          value(v.of[0]).text);
+    return std::nullopt;
   }
 
   const Program& program_;

@@ -105,6 +105,9 @@ KILN_EMU_BOTH(rint)
 KILN_EMU_BOTH(fabs)
 static inline float kiln_emu_rsqrt(float x) { return 1 / __builtin_sqrtf(x); }
 static inline double kiln_emu_rsqrt(double x) { return 1 / __builtin_sqrt(x); }
+static inline float kiln_emu_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline double kiln_emu_fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+#define fma kiln_emu_fma
 #define log kiln_emu_log
 #define tanh kiln_emu_tanh
 #define erf kiln_emu_erf

@@ -10,6 +10,12 @@ KILN_DEVICE float kiln_emu_float(u32 bits, KilnEmuFloat type) {
 KILN_DEVICE u32 kiln_emu_bits(float x, KilnEmuFloat type) {
   return kiln_emu_ops->from_float(x, type);
 }
+KILN_DEVICE float near_reciprocal(float x) { return 1 / x; }
+KILN_DEVICE float near_exp2(float x) { return __builtin_exp2f(x); }
+template <typename T>
+KILN_DEVICE T load_at(const T* from) {
+  return *from;
+}
 template <typename T>
 KILN_DEVICE T load_if(const T* from, bool there) {
   return there ? *from : T(0);
@@ -117,6 +123,12 @@ KILN_DEVICE void take_registers() {
 
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
+KILN_DEVICE void keep_in_register(float&) {}
+template <typename Sum, int Held, int Subtiles, int Sums>
+KILN_DEVICE void take_sums(Sum (&some)[Held], const Sum (&sums)[Subtiles][Sums], int turn) {
+  constexpr int kOfSubtile = Sums / Held;
+  for (int e = 0; e < Held; ++e) some[e] = sums[turn / kOfSubtile][turn % kOfSubtile * Held + e];
+}
 KILN_DEVICE void stmatrix_x4(u32 to, u32 r0, u32 r1, u32 r2, u32 r3) {
   const u32 r[] = {r0, r1, r2, r3};
   kiln_emu_ops->matrix_store(to, r, 4, 0);

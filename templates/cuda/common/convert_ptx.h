@@ -54,6 +54,18 @@ KILN_DEVICE u16 floats_to_e5m2(float low, float high) {
 }
 //% end
 //% if expression
+/// 1 / x to one unit in the last place; 0 where that would be denormal.
+KILN_DEVICE float near_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// 2^x to two units in the last place; 0 where that would be denormal.
+KILN_DEVICE float near_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 // The bits of an element where it is there, else 0. Volatile: loads stay in their order and so
 // beside each other, where the compiler would move each to what needs it and wait there.
 KILN_DEVICE u16 load_if(const u16* from, bool there) {
@@ -75,6 +87,16 @@ KILN_DEVICE u64 load_if(const u64* from, bool there) {
   asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b64 %0, 0; @p ld.global.nc.b64 %0, [%1];}"
                : "=l"(x)
                : "l"(from), "r"(int(there)));
+  return x;
+}
+KILN_DEVICE u32 load_at(const u32* from) {
+  u32 x;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(from));
+  return x;
+}
+KILN_DEVICE u64 load_at(const u64* from) {
+  u64 x;
+  asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(from));
   return x;
 }
 //% end

@@ -8,7 +8,11 @@ KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN 
 //% if gate == silu || gate == gelu_tanh || gate == sigmoid || expression
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
+//% if expression
+KILN_DEVICE float quotient(float x, float y) { return __fmul_rn(x, near_reciprocal(y)); }
+//% else
 KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
+//% end
 KILN_DEVICE double quotient(double x, double y) { return x / y; }
 
 //% end
@@ -38,15 +42,15 @@ KILN_DEVICE Real activate(Real x) {
 KILN_DEVICE Real activate(Real x) { return quotient(Real(1), Real(1) + Real(exp(-x))); }
 //% end
 
-//% if expression
-//% include cuda/common/functions.h
-//% end
-
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
 /// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
+//% if expression
+
+//% include cuda/common/functions.h
+//% end
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -373,30 +377,44 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   //% include expression/loads
   return x;
 }
-/// The expression's value for one element; what is reduced is left in `x`.
+/// The expression's value for one element; what else is stored is left in `x`.
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
   using Value = Real;
-  //% if stores_matrices
-  const bool in_d = row < out.rows && column < out.columns;
-  //% end
   //% include expression/values
   return v;
 }
-//% if reduces
+//% if outputs
+/// Stores matrices beside D.
+KILN_DEVICE void store_matrices(const Output& out, i64 row, i64 column, const Extras& x) {
+  //% if stores_matrices
+  if (row >= out.rows || column >= out.columns) return;
+  //% include expression/stored
+  //% end
+}
 /// Leaves in the workspace what is reduced.
 KILN_DEVICE void keep_values(const Output& out, i64 row, i64 column, const Extras& x) {
+  //% if reduces
   if (row >= out.rows || column >= out.columns) return;
   //% include expression/kept
+  //% end
+}
+KILN_DEVICE void store_beside(const Output& out, i64 row, i64 column, const Extras& x) {
+  store_matrices(out, row, column, x);
+  keep_values(out, row, column, x);
 }
 //% end
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
   Extras x = extras_at(out, row, column);
   v = finish(out, v, row, column, x);
-  //% if reduces
-  keep_values(out, row, column, x);
+  //% if outputs
+  store_beside(out, row, column, x);
   //% end
   return v;
 }
+//% if rolled
+
+//% include cuda/common/pairs.h
+//% end
 //% if reduces
 
 //% include cuda/common/reductions.cu

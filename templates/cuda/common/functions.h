@@ -15,6 +15,12 @@ KILN_DEVICE Real root(Real x) { return sqrt(x); }
 //% if uses_rsqrt
 KILN_DEVICE Real inverse_root(Real x) { return rsqrt(x); }
 //% end
+//% if uses_tanh || uses_silu || uses_gelu
+/// 1 / (1 + 2^-x) to some roundoffs of 1: what x lost in the exponent is small beside 1 where it
+/// is large.
+KILN_DEVICE float logistic(float x) { return near_reciprocal(1.0f + near_exp2(-x)); }
+KILN_DEVICE double logistic(double x) { return 1.0 / (1.0 + exp(x * -0.6931471805599453)); }
+//% end
 //% if uses_tanh
 KILN_DEVICE double tangent(double x) { return tanh(x); }
 /// A polynomial where 1 - 2 / (e^2x + 1) would cancel.
@@ -25,7 +31,7 @@ KILN_DEVICE float tangent(float x) {
   near = near * square + 0.133327697f;
   near = near * square - 0.333333289f;
   near = near * square * x + x;
-  const float far = 1.0f - quotient(2.0f, float(exp(2.0f * size)) + 1.0f);
+  const float far = 1.0f - 2.0f * logistic(-2.88539008f * size);
   return size < 0.625f ? near : x < 0.0f ? -far : far;
 }
 //% end
@@ -36,13 +42,12 @@ KILN_DEVICE Real error_function(Real x) { return erf(x); }
 KILN_DEVICE Real sigmoid(Real x) { return quotient(Real(1), Real(1) + Real(exp(-x))); }
 //% end
 //% if uses_silu
-KILN_DEVICE Real silu(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
+KILN_DEVICE Real silu(Real x) { return product(x, logistic(x * Real(1.4426950408889634))); }
 //% end
 //% if uses_gelu
-/// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
+/// x/2 · (1 + tanh(u)) written as x / (1 + 2^(-2u / ln 2)), which does not cancel.
 KILN_DEVICE Real gelu_tanh(Real x) {
-  const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
-  return quotient(x, Real(1) + Real(exp(-u2)));
+  return product(x, logistic(x * (Real(2.302208198144325) + Real(0.1029432395800235) * x * x)));
 }
 //% end
 //% if uses_gelu_erf
@@ -66,6 +71,9 @@ KILN_DEVICE Real larger(Real x, Real y) { return x > y || x != x ? x : y; }
 //% if uses_clamp
 KILN_DEVICE Real clamped(Real x, Real low, Real high) { return smaller(larger(x, low), high); }
 //% end
+
+/// x · y + z, rounded once.
+KILN_DEVICE Real fused(Real x, Real y, Real z) { return fma(x, y, z); }
 
 /// An element of a matrix where it is there, else 0.
 KILN_DEVICE Real real_if(const float* from, bool there) {

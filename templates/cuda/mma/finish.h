@@ -87,8 +87,8 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       if (out.c) y += out.beta * c[e + s];
       //% if expression
       y = finish(out, y, row, column + e + s, extras[e + s]);
-      //% if reduces
-      keep_values(out, row, column + e + s, extras[e + s]);
+      //% if outputs
+      store_beside(out, row, column + e + s, extras[e + s]);
       //% end
       //% else
       y = finish(out, y, row, column + e + s);

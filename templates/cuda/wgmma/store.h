@@ -28,7 +28,11 @@ constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
 constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
 //% include cuda/wgmma/store_tile.h
 }  // namespace of_d
-//% else
+//% end
+//% if rolled
+//% include cuda/wgmma/roll_tile.h
+//% end
+//% if !gate && !rolled
 //% include cuda/wgmma/store_tile.h
 //% end
 

@@ -2,7 +2,7 @@
 // namespace whose sizes are those of D's tile. Expects epilogue.h, hopper_ptx.h, store_ptx.h.
 #pragma once
 
-//% if store == direct
+//% if store == direct || rolled
 constexpr int kPart = kSums;
 //% else
 constexpr int kPart = kChunk / 2;  // sums of one chunk
@@ -61,6 +61,66 @@ KILN_DEVICE void keep_together(Real* to, i64 ld, const Output& out, i64 left, i6
 }
 
 //% end
+//% if rolled
+/// What the expression reads of matrices for sums [i, i + kTogether).
+KILN_DEVICE void load_words(Words (&words)[kTogether / 2], const Output& out, i64 left, i64 right,
+                            int i, bool in_pairs) {
+  constexpr int kDown = kSwap ? 1 : 0, kRight = kSwap ? 0 : 1;
+  if (in_pairs) {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_inside<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  } else {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_at_edge<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  }
+}
+template <bool Inside>
+KILN_DEVICE void make_extras(Extras (&extras)[kTogether], const Words (&words)[kTogether / 2],
+                             const Output& out, i64 left, i64 right, int i) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+    extras_of_two<kSwap ? 1 : 0, kSwap ? 0 : 1, Inside>(out, words[e / 2], row_of(l, r),
+                                                        column_of(l, r), extras[e], extras[e + 1]);
+  }
+}
+
+//% end
+//% if outputs
+/// Stores what the expression left of sums [i, i + kTogether), beside D or in the workspace.
+KILN_DEVICE void store_extras(const Extras (&extras)[kTogether], const Output& out, i64 left,
+                              i64 right, int i, bool in_pairs) {
+  //% if together
+  //% include expression/together
+  //% end
+  //% if rolled && stores_matrices
+  if (in_pairs) {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      store_two<kSwap ? 1 : 0, kSwap ? 0 : 1>(out, row_of(l, r), column_of(l, r), extras[e],
+                                              extras[e + 1]);
+      //% if reduces && !together
+      keep_values(out, row_of(l, r), column_of(l, r), extras[e]);
+      keep_values(out, row_of(l, r + 1), column_of(l, r + 1), extras[e + 1]);
+      //% end
+    }
+    return;
+  }
+  //% end
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    //% if together
+    store_matrices(out, row_of(l, r), column_of(l, r), extras[e]);
+    //% else
+    store_beside(out, row_of(l, r), column_of(l, r), extras[e]);
+    //% end
+  }
+}
+
+//% end
 //% if integer_d
 /// alpha, beta·C and the rest in 32 bits that wrap, for sums [i, i + kTogether), in place. No
 /// sum is written under a condition of its own: the assembler would then serialise wgmma.
@@ -92,7 +152,11 @@ KILN_DEVICE void finish_whole_sums(Acc (&sums)[kSums], const Output& out, i64 le
 //% else
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 //% end
-KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             //% if rolled
+                             const Words (&words)[kTogether / 2], bool inside, bool in_pairs,
+                             //% end
+                             int i) {
   //% if !gate
   //% if integer_d
   if (out.whole) {
@@ -126,24 +190,26 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   }
   //% end
   //% if expression
-  // All loads before the first value that needs one.
   Extras extras[kTogether];
+  //% if rolled
+  if (inside)
+    make_extras<true>(extras, words, out, left, right, i);
+  else
+    make_extras<false>(extras, words, out, left, right, i);
+  //% else
+  const bool in_pairs = false;
+  // All loads before the first value that needs one.
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     extras[e] = extras_at(out, row_of(l, r), column_of(l, r));
   }
+  //% end
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
   }
-  //% if together
-  //% include expression/together
-  //% end
-  //% if reduces && !together
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
-    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
-    keep_values(out, row_of(l, r), column_of(l, r), extras[e]);
-  }
+  //% if outputs
+  store_extras(extras, out, left, right, i, in_pairs);
   //% end
   //% end
   //% if bias || activation
@@ -258,9 +324,13 @@ constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of 
 
 KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
 
-//% if wide_d
+//% end
+//% if store != direct && wide_d
 KILN_DEVICE u32 bits_of(float x) { return u32(__float_as_int(x)); }
 KILN_DEVICE u32 bits_of(i32 x) { return u32(x); }
+//% end
+//% if store != direct && !rolled
+//% if wide_d
 
 /// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
 KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool exact) {
@@ -376,6 +446,7 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
   }
 }
 //% end
+//% if !rolled
 
 /// One warpgroup's part of a tile.
 KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
@@ -478,3 +549,4 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
   raise_amax(out.amax, out.largest);
   //% end
 }
+//% end

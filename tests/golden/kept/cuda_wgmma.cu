@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_9135b615cda27bc8.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_b1777b01ee23cf33.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -766,7 +766,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 }
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
-KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
     sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {

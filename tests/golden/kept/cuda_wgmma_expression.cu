@@ -71,9 +71,10 @@ constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
-constexpr int kChunk = 64;                      // right rows that one store buffer holds
+constexpr int kChunk = 16;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
-constexpr int kRightTogether = 32;              // right rows of which lanes make one of the values that are reduced
+constexpr int kHeld = 8;                        // sums of a thread that are finished together
+constexpr int kRightTogether = 16;              // right rows of which lanes make one of the values that are reduced
 constexpr int kCopyRegisters = 40;              // of the warps that copy
 constexpr int kMultiplyRegisters = 232;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -108,6 +109,28 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
   "+f"((d)[48]), "+f"((d)[49]), "+f"((d)[50]), "+f"((d)[51]), "+f"((d)[52]), "+f"((d)[53]), "+f"((d)[54]), "+f"((d)[55]), \
   "+f"((d)[56]), "+f"((d)[57]), "+f"((d)[58]), "+f"((d)[59]), "+f"((d)[60]), "+f"((d)[61]), "+f"((d)[62]), "+f"((d)[63])
 #define KILN_WGMMA_REGISTER "f"
+#define KILN_TURN_BRANCHES "turns: .branchtargets t0, t1, t2, t3, t4, t5, t6, t7;\n" \
+  "brx.idx %72, turns;\n" \
+  "t0: mov.b32 %0, %8; mov.b32 %1, %9; mov.b32 %2, %10; mov.b32 %3, %11; mov.b32 %4, %12; mov.b32 %5, %13; mov.b32 %6, %14; mov.b32 %7, %15;\nbra done;\n" \
+  "t1: mov.b32 %0, %16; mov.b32 %1, %17; mov.b32 %2, %18; mov.b32 %3, %19; mov.b32 %4, %20; mov.b32 %5, %21; mov.b32 %6, %22; mov.b32 %7, %23;\nbra done;\n" \
+  "t2: mov.b32 %0, %24; mov.b32 %1, %25; mov.b32 %2, %26; mov.b32 %3, %27; mov.b32 %4, %28; mov.b32 %5, %29; mov.b32 %6, %30; mov.b32 %7, %31;\nbra done;\n" \
+  "t3: mov.b32 %0, %32; mov.b32 %1, %33; mov.b32 %2, %34; mov.b32 %3, %35; mov.b32 %4, %36; mov.b32 %5, %37; mov.b32 %6, %38; mov.b32 %7, %39;\nbra done;\n" \
+  "t4: mov.b32 %0, %40; mov.b32 %1, %41; mov.b32 %2, %42; mov.b32 %3, %43; mov.b32 %4, %44; mov.b32 %5, %45; mov.b32 %6, %46; mov.b32 %7, %47;\nbra done;\n" \
+  "t5: mov.b32 %0, %48; mov.b32 %1, %49; mov.b32 %2, %50; mov.b32 %3, %51; mov.b32 %4, %52; mov.b32 %5, %53; mov.b32 %6, %54; mov.b32 %7, %55;\nbra done;\n" \
+  "t6: mov.b32 %0, %56; mov.b32 %1, %57; mov.b32 %2, %58; mov.b32 %3, %59; mov.b32 %4, %60; mov.b32 %5, %61; mov.b32 %6, %62; mov.b32 %7, %63;\nbra done;\n" \
+  "t7: mov.b32 %0, %64; mov.b32 %1, %65; mov.b32 %2, %66; mov.b32 %3, %67; mov.b32 %4, %68; mov.b32 %5, %69; mov.b32 %6, %70; mov.b32 %7, %71;\n"
+#define KILN_TURN_TAKEN(d) "=&f"((d)[0]), "=&f"((d)[1]), "=&f"((d)[2]), "=&f"((d)[3]), "=&f"((d)[4]), "=&f"((d)[5]), "=&f"((d)[6]), "=&f"((d)[7])
+#define KILN_TURN_SUMS(d) "f"((d)[0][0]), "f"((d)[0][1]), "f"((d)[0][2]), "f"((d)[0][3]), "f"((d)[0][4]), "f"((d)[0][5]), \
+  "f"((d)[0][6]), "f"((d)[0][7]), "f"((d)[0][8]), "f"((d)[0][9]), "f"((d)[0][10]), "f"((d)[0][11]), \
+  "f"((d)[0][12]), "f"((d)[0][13]), "f"((d)[0][14]), "f"((d)[0][15]), "f"((d)[0][16]), "f"((d)[0][17]), \
+  "f"((d)[0][18]), "f"((d)[0][19]), "f"((d)[0][20]), "f"((d)[0][21]), "f"((d)[0][22]), "f"((d)[0][23]), \
+  "f"((d)[0][24]), "f"((d)[0][25]), "f"((d)[0][26]), "f"((d)[0][27]), "f"((d)[0][28]), "f"((d)[0][29]), \
+  "f"((d)[0][30]), "f"((d)[0][31]), "f"((d)[0][32]), "f"((d)[0][33]), "f"((d)[0][34]), "f"((d)[0][35]), \
+  "f"((d)[0][36]), "f"((d)[0][37]), "f"((d)[0][38]), "f"((d)[0][39]), "f"((d)[0][40]), "f"((d)[0][41]), \
+  "f"((d)[0][42]), "f"((d)[0][43]), "f"((d)[0][44]), "f"((d)[0][45]), "f"((d)[0][46]), "f"((d)[0][47]), \
+  "f"((d)[0][48]), "f"((d)[0][49]), "f"((d)[0][50]), "f"((d)[0][51]), "f"((d)[0][52]), "f"((d)[0][53]), \
+  "f"((d)[0][54]), "f"((d)[0][55]), "f"((d)[0][56]), "f"((d)[0][57]), "f"((d)[0][58]), "f"((d)[0][59]), \
+  "f"((d)[0][60]), "f"((d)[0][61]), "f"((d)[0][62]), "f"((d)[0][63])
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
@@ -146,6 +169,18 @@ KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   return y;
 }
+/// 1 / x to one unit in the last place; 0 where that would be denormal.
+KILN_DEVICE float near_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// 2^x to two units in the last place; 0 where that would be denormal.
+KILN_DEVICE float near_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 // The bits of an element where it is there, else 0. Volatile: loads stay in their order and so
 // beside each other, where the compiler would move each to what needs it and wait there.
 KILN_DEVICE u16 load_if(const u16* from, bool there) {
@@ -169,6 +204,16 @@ KILN_DEVICE u64 load_if(const u64* from, bool there) {
                : "l"(from), "r"(int(there)));
   return x;
 }
+KILN_DEVICE u32 load_at(const u32* from) {
+  u32 x;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(from));
+  return x;
+}
+KILN_DEVICE u64 load_at(const u64* from) {
+  u64 x;
+  asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(from));
+  return x;
+}
 
 // ---- cuda/common/epilogue.h ----
 // What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
@@ -176,9 +221,19 @@ KILN_DEVICE u64 load_if(const u64* from, bool there) {
 
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
-KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
+KILN_DEVICE float quotient(float x, float y) { return __fmul_rn(x, near_reciprocal(y)); }
 KILN_DEVICE double quotient(double x, double y) { return x / y; }
 
+/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
+/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
+/// behind it is left to the compiler, which always fuses it: there is one way only.
+KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
+KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
+
+/// 1 / (1 + 2^-x) to some roundoffs of 1: what x lost in the exponent is small beside 1 where it
+/// is large.
+KILN_DEVICE float logistic(float x) { return near_reciprocal(1.0f + near_exp2(-x)); }
+KILN_DEVICE double logistic(double x) { return 1.0 / (1.0 + exp(x * -0.6931471805599453)); }
 KILN_DEVICE double tangent(double x) { return tanh(x); }
 /// A polynomial where 1 - 2 / (e^2x + 1) would cancel.
 KILN_DEVICE float tangent(float x) {
@@ -188,9 +243,12 @@ KILN_DEVICE float tangent(float x) {
   near = near * square + 0.133327697f;
   near = near * square - 0.333333289f;
   near = near * square * x + x;
-  const float far = 1.0f - quotient(2.0f, float(exp(2.0f * size)) + 1.0f);
+  const float far = 1.0f - 2.0f * logistic(-2.88539008f * size);
   return size < 0.625f ? near : x < 0.0f ? -far : far;
 }
+
+/// x · y + z, rounded once.
+KILN_DEVICE Real fused(Real x, Real y, Real z) { return fma(x, y, z); }
 
 /// An element of a matrix where it is there, else 0.
 KILN_DEVICE Real real_if(const float* from, bool there) {
@@ -206,12 +264,6 @@ KILN_DEVICE Real real_if(const Half* from, bool there) {
 KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
   return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
 }
-
-/// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
-/// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
-/// behind it is left to the compiler, which always fuses it: there is one way only.
-KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
-KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -269,6 +321,7 @@ struct Extras {
   Real x3;
   Real y0;
   Real y1;
+  Real y2;
 };
 KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   using Value = Real;
@@ -280,17 +333,21 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   x.x3 = real_if(out.x3 + column * out.ld3 + row, in_row && in_column);
   return x;
 }
-/// The expression's value for one element; what is reduced is left in `x`.
+/// The expression's value for one element; what else is stored is left in `x`.
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
   using Value = Real;
-  const bool in_d = row < out.rows && column < out.columns;
   const Value acc = v;
-  const Value t0 = product(acc, x.x0) + x.x1;
-  v = product((t0 > x.x2 ? tangent(t0) : product(t0, Value(Real(1.0 / 3.0)))), x.x3) + Real(row) - Real(column);
+  const Value t0 = fused(acc, x.x0, x.x1);
+  v = fused((t0 > x.x2 ? tangent(t0) : product(t0, Value(Real(1.0 / 3.0)))), x.x3, Real(row)) - Real(column);
   x.y0 = product(t0, t0);
   x.y1 = t0;
-  if (in_d) out.y2[row * out.ldy2 + column] = from_real(t0, float{});
+  x.y2 = t0;
   return v;
+}
+/// Stores matrices beside D.
+KILN_DEVICE void store_matrices(const Output& out, i64 row, i64 column, const Extras& x) {
+  if (row >= out.rows || column >= out.columns) return;
+  out.y2[row * out.ldy2 + column] = from_real(x.y2, float{});
 }
 /// Leaves in the workspace what is reduced.
 KILN_DEVICE void keep_values(const Output& out, i64 row, i64 column, const Extras& x) {
@@ -298,11 +355,157 @@ KILN_DEVICE void keep_values(const Output& out, i64 row, i64 column, const Extra
   out.y0[row * out.ldy0 + column] = x.y0;
   out.y1[row * out.ldy1 + column] = x.y1;
 }
+KILN_DEVICE void store_beside(const Output& out, i64 row, i64 column, const Extras& x) {
+  store_matrices(out, row, column, x);
+  keep_values(out, row, column, x);
+}
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
   Extras x = extras_at(out, row, column);
   v = finish(out, v, row, column, x);
-  keep_values(out, row, column, x);
+  store_beside(out, row, column, x);
   return v;
+}
+
+struct TwoDoubles {
+  u64 x, y;
+};
+/// The bits of an element, and of two.
+template <typename T>
+struct InMemory {
+  using One = u16;
+  using Two = u32;
+};
+template <>
+struct InMemory<float> {
+  using One = u32;
+  using Two = u64;
+};
+template <>
+struct InMemory<double> {
+  using One = u64;
+  using Two = TwoDoubles;
+};
+template <typename T>
+KILN_DEVICE typename InMemory<T>::One bits_if(const T* from, bool there) {
+  return load_if(reinterpret_cast<const typename InMemory<T>::One*>(from), there);
+}
+/// Of two elements that are a word of memory.
+template <typename T>
+KILN_DEVICE typename InMemory<T>::Two word_at(const T* from) {
+  return load_at(reinterpret_cast<const typename InMemory<T>::Two*>(from));
+}
+KILN_DEVICE TwoDoubles word_at(const double* from) {
+  return TwoDoubles{bits_if(from, true), bits_if(from + 1, true)};
+}
+KILN_DEVICE u32 word_of(u16 x, u16 y) { return u32(x) | u32(y) << 16; }
+KILN_DEVICE u64 word_of(u32 x, u32 y) { return u64(x) | u64(y) << 32; }
+KILN_DEVICE TwoDoubles word_of(u64 x, u64 y) { return TwoDoubles{x, y}; }
+
+KILN_DEVICE Real real_of_bits(u16 x, Half) { return to_real(Half{x}); }
+KILN_DEVICE Real real_of_bits(u16 x, Bfloat) { return to_real(Bfloat{x}); }
+KILN_DEVICE Real real_of_bits(u32 x, float) { return Real(bits_to_float(x)); }
+KILN_DEVICE Real real_of_bits(u64 x, double) {
+  return Real(__longlong_as_double(static_cast<long long>(x)));
+}
+template <typename T>
+KILN_DEVICE void split_word(u32 word, T, Real& x, Real& y) {
+  x = real_of_bits(u16(word), T{});
+  y = real_of_bits(u16(word >> 16), T{});
+}
+KILN_DEVICE void split_word(u64 word, float, Real& x, Real& y) {
+  x = real_of_bits(u32(word), float{});
+  y = real_of_bits(u32(word >> 32), float{});
+}
+KILN_DEVICE void split_word(const TwoDoubles& word, double, Real& x, Real& y) {
+  x = real_of_bits(word.x, double{});
+  y = real_of_bits(word.y, double{});
+}
+
+template <typename T>
+struct alignas(2 * sizeof(T)) Pair {
+  T x, y;
+};
+template <typename T>
+KILN_DEVICE void store_pair(T* to, Real x, Real y) {
+  *reinterpret_cast<Pair<T>*>(to) = Pair<T>{from_real(x, T{}), from_real(y, T{})};
+}
+KILN_DEVICE void store_pair(Half* to, Real x, Real y) {
+  *reinterpret_cast<u32*>(to) = pack_two(x, y, Half{});
+}
+KILN_DEVICE void store_pair(Bfloat* to, Real x, Real y) {
+  *reinterpret_cast<u32*>(to) = pack_two(x, y, Bfloat{});
+}
+
+/// Whether elements 2i and 2i + 1 of each line are words of memory.
+template <typename T>
+KILN_DEVICE bool in_words(const T* from, i64 ld) {
+  return ((reinterpret_cast<u64>(from) | u64(ld) * sizeof(T)) & (2 * sizeof(T) - 1)) == 0;
+}
+/// Whether that is so of all that is read and stored in pairs.
+KILN_DEVICE bool pairs_fit(const Output& out) {
+  return out.columns % 2 == 0 &&
+         in_words(out.x1, 0) &&
+         in_words(out.y2, out.ldy2);
+}
+
+/// What is read of matrices for two elements.
+struct Words {
+  typename InMemory<Bfloat>::Two x1;
+  typename InMemory<Bfloat>::One x3, next3;
+};
+/// The second element is kDown below the first and kRight to the right of it. Both are in D, and
+/// pairs fit.
+template <int kDown, int kRight>
+KILN_DEVICE Words words_inside(const Output& out, i64 row, i64 column) {
+  constexpr bool first = true, second = true;
+  Words w;
+  w.x1 = word_at(out.x1 + column);
+  w.x3 = bits_if(out.x3 + column * out.ld3 + row, first);
+  w.next3 = bits_if(out.x3 + (column + kRight) * out.ld3 + (row + kDown), second);
+  return w;
+}
+template <int kDown, int kRight>
+KILN_DEVICE Words words_at_edge(const Output& out, i64 row, i64 column) {
+  const bool first = row < out.rows && column < out.columns;
+  const bool second = row + kDown < out.rows && column + kRight < out.columns;
+  Words w;
+  w.x1 = word_of(bits_if(out.x1 + column, first),
+                 bits_if(out.x1 + (column + kRight), second));
+  w.x3 = bits_if(out.x3 + column * out.ld3 + row, first);
+  w.next3 = bits_if(out.x3 + (column + kRight) * out.ld3 + (row + kDown), second);
+  return w;
+}
+/// What is read of vectors and of single values for one element.
+template <bool Inside>
+KILN_DEVICE Extras vectors_at(const Output& out, i64 row, i64 column) {
+  using Value = Real;
+  const bool in_row = Inside || row < out.rows, in_column = Inside || column < out.columns;
+  Extras x;
+  x.x0 = in_row ? to_real(out.x0[row]) : Value(0);
+  x.x2 = to_real(*out.x2);
+  return x;
+}
+/// All that is read for two elements.
+template <int kDown, int kRight, bool Inside>
+KILN_DEVICE void extras_of_two(const Output& out, const Words& w, i64 row, i64 column, Extras& x,
+                               Extras& y) {
+  x = vectors_at<Inside>(out, row, column);
+  y = vectors_at<Inside>(out, row + kDown, column + kRight);
+  split_word(w.x1, Bfloat{}, x.x1, y.x1);
+  x.x3 = real_of_bits(w.x3, Bfloat{});
+  y.x3 = real_of_bits(w.next3, Bfloat{});
+}
+/// As store_matrices(), of what is not stored in pairs, of an element of D.
+KILN_DEVICE void store_alone(const Output& out, i64 row, i64 column, const Extras& x) {
+  // None.
+}
+/// As store_matrices(), of two elements of D, where pairs fit.
+template <int kDown, int kRight>
+KILN_DEVICE void store_two(const Output& out, i64 row, i64 column, const Extras& x,
+                           const Extras& y) {
+  store_alone(out, row, column, x);
+  store_alone(out, row + kDown, column + kRight, y);
+  store_pair(out.y2 + row * out.ldy2 + column, x.y2, y.y2);
 }
 
 constexpr int kReducing = 512;           // threads of a block
@@ -478,6 +681,20 @@ extern "C" __global__ void __launch_bounds__(kReducing)
   if (output == 1) reduce_rest<LogSumExp, float>(args, 1);
 }
 
+// ---- cuda/wgmma/roll_ptx.h ----
+// The sums of one turn. The macros KILN_TURN… hold what only text can give: a branch for each turn.
+
+/// Registers have no numbers at run time, and a compiler that sees all cases chooses between them
+/// sum by sum.
+KILN_DEVICE void take_sums(Acc (&some)[kHeld], const Acc (&sums)[kSubtiles][kSums], int turn) {
+  asm volatile("{\n" KILN_TURN_BRANCHES "done:\n}"
+               : KILN_TURN_TAKEN(some)
+               : KILN_TURN_SUMS(sums), "r"(turn)
+               : "memory");
+}
+/// Keeps the compiler from making a value anew in each turn.
+KILN_DEVICE void keep_in_register(float& x) { asm volatile("" : "+f"(x)); }
+
 // ---- cuda/wgmma/store.h ----
 // A warp's sums to D: finished in registers a chunk at a time, then through swizzled buffers of its
 // own in shared memory and the copy engine, or coalesced stores, or straight from registers. Warps
@@ -491,7 +708,12 @@ KILN_DEVICE Real real_of(float x) { return x; }
 KILN_DEVICE float kept(Real x) { return x; }
 KILN_DEVICE Real first_real(float sum) { return sum; }
 
-constexpr int kPart = kChunk / 2;  // sums of one chunk
+constexpr int kTurns = kSubtiles * kSums / kHeld;
+
+/// What one turn sees.
+namespace of_turn {
+constexpr int kSums = kHeld;
+constexpr int kPart = kSums;
 /// Sums that are finished together: enough loads in flight, few registers beside the sums.
 constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
@@ -544,8 +766,57 @@ KILN_DEVICE void keep_together(Real* to, i64 ld, const Output& out, i64 left, i6
   }
 }
 
+/// What the expression reads of matrices for sums [i, i + kTogether).
+KILN_DEVICE void load_words(Words (&words)[kTogether / 2], const Output& out, i64 left, i64 right,
+                            int i, bool in_pairs) {
+  constexpr int kDown = kSwap ? 1 : 0, kRight = kSwap ? 0 : 1;
+  if (in_pairs) {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_inside<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  } else {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_at_edge<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  }
+}
+template <bool Inside>
+KILN_DEVICE void make_extras(Extras (&extras)[kTogether], const Words (&words)[kTogether / 2],
+                             const Output& out, i64 left, i64 right, int i) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+    extras_of_two<kSwap ? 1 : 0, kSwap ? 0 : 1, Inside>(out, words[e / 2], row_of(l, r),
+                                                        column_of(l, r), extras[e], extras[e + 1]);
+  }
+}
+
+/// Stores what the expression left of sums [i, i + kTogether), beside D or in the workspace.
+KILN_DEVICE void store_extras(const Extras (&extras)[kTogether], const Output& out, i64 left,
+                              i64 right, int i, bool in_pairs) {
+  keep_together<Sum, true>(out.y0, out.ldy0, out, left, right, i,
+                          [&](int e) { return extras[e].y0; });
+  keep_together<LogSumExp, true>(out.y1, out.ldy1, out, left, right, i,
+                          [&](int e) { return extras[e].y1; });
+  if (in_pairs) {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      store_two<kSwap ? 1 : 0, kSwap ? 0 : 1>(out, row_of(l, r), column_of(l, r), extras[e],
+                                              extras[e + 1]);
+    }
+    return;
+  }
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    store_matrices(out, row_of(l, r), column_of(l, r), extras[e]);
+  }
+}
+
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
-KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             const Words (&words)[kTogether / 2], bool inside, bool in_pairs,
+                             int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
     sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {
@@ -554,20 +825,16 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
       sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
-  // All loads before the first value that needs one.
   Extras extras[kTogether];
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
-    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
-    extras[e] = extras_at(out, row_of(l, r), column_of(l, r));
-  }
+  if (inside)
+    make_extras<true>(extras, words, out, left, right, i);
+  else
+    make_extras<false>(extras, words, out, left, right, i);
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
   }
-  keep_together<Sum, true>(out.y0, out.ldy0, out, left, right, i,
-                          [&](int e) { return extras[e].y0; });
-  keep_together<LogSumExp, true>(out.y1, out.ldy1, out, left, right, i,
-                          [&](int e) { return extras[e].y1; });
+  store_extras(extras, out, left, right, i, in_pairs);
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }
@@ -580,52 +847,70 @@ constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of 
 
 KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
 
-/// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
-KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool) {
-  const auto two = [&](int i) { return pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{}); };
-  _Pragma("unroll") for (int g = 0; g < kChunk / 8; g += kChunk == 8 ? 1 : 2) {
-    const int i = (j + g) * 4;
+}  // namespace of_turn
+
+/// A warp's sums of a turn, 16 left rows by 2 * kHeld right rows of D, into its buffer: `word(i)`
+/// is what of sums i and i + 1.
+template <typename F>
+KILN_DEVICE void fill_with_pairs(u32 buffer, int lane, F&& word) {
+  constexpr int kPitch = (kSwap ? 16 : kHeld * 2) * 2;
+  _Pragma("unroll") for (int g = 0; g < kHeld / 4; g += kHeld == 4 ? 1 : 2) {
+    const int i = g * 4;
     const int row = lane & 15;
-    if constexpr (kChunk == 8)
-      stmatrix_x2(buffer + swizzled(row, 0), two(i), two(i + 2));
+    if constexpr (kHeld == 4)
+      stmatrix_x2(buffer + swizzled_byte(row, g, kPitch), word(i), word(i + 2));
     else
-      stmatrix_x4(buffer + swizzled(row, g + (lane >> 4)), two(i), two(i + 2), two(i + 4),
-                  two(i + 6));
+      stmatrix_x4(buffer + swizzled_byte(row, g + (lane >> 4), kPitch), word(i), word(i + 2),
+                  word(i + 4), word(i + 6));
   }
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
+KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& work,
                             const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
                             u32 row_offset, int group, int thread) {
-  const Output out = output_of(args, work.batch);
+  Output out = output_of(args, work.batch);
+  keep_in_register(out.alpha);
   const int warp = thread / 32, lane = thread & 31;
-  const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
-  const i64 right = i64(work.right) * kRightTile;
-  const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
+  const i64 left0 = i64(work.left) * kLeftTile + row_offset + warp * 16;
+  const i64 right0 = i64(work.right) * kRightTile;
+  const bool inside = left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
+                      right0 + kRightTile <= (kSwap ? out.rows : out.columns);
+  const bool in_pairs = inside && pairs_fit(out);
   const bool exact = false;
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-        if (!exact)
-          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
-      const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
-      const i64 l = left + s * 64, r = right + chunk * kChunk;
-      // An odd number of chunks leaves the first buffer to the last store of the tile before.
-      if (lane == 0) {
-        if (s == 0 && chunk == 0)
-          tma_store_wait_read<0>();
-        else
-          tma_store_wait_read<kStoreBuffers - 1>();
-      }
-      __syncwarp();
-      fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
-      fence_async_shared();
-      __syncwarp();
-      if (lane == 0) {
-        tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)), work.batch);
-        tma_store_commit();
-      }
+  // What the next turn needs of matrices is on its way while this one computes.
+  Words next[kHeld / 2];
+  of_turn::load_words(next, out, left0 + lane / 4, right0 + lane % 4 * 2, 0, in_pairs);
+  _Pragma("unroll 1") for (int turn = 0; turn < kTurns; ++turn) {
+    const i64 left = left0 + turn / (kSums / kHeld) * 64;
+    const i64 right = right0 + turn % (kSums / kHeld) * (kHeld * 2);
+    Acc some[kHeld];
+    take_sums(some, sums, turn);
+    Words words[kHeld / 2];
+    _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
+    const int then = turn + 1 < kTurns ? turn + 1 : 0;
+    of_turn::load_words(next, out, left0 + then / (kSums / kHeld) * 64 + lane / 4,
+                        right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0, in_pairs);
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, inside, in_pairs,
+                         0);
+    const u32 here = mine + u32(turn % kStoreBuffers) * kBufferBytes;
+    // An odd number of turns leaves the first buffer to the last store of the tile before.
+    if (lane == 0) {
+      if (turn == 0)
+        tma_store_wait_read<0>();
+      else
+        tma_store_wait_read<kStoreBuffers - 1>();
     }
+    __syncwarp();
+    fill_with_pairs(here, lane, [&](int i) {
+      return pack_two(real_of(some[i]), real_of(some[i + 1]), TypeD{});
+    });
+    fence_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+      tma_store_3d(map_d, here, int(column_of(left, right)), int(row_of(left, right)), work.batch);
+      tma_store_commit();
+    }
+  }
 }

@@ -189,7 +189,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 }
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
-KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     subtract_zeros(out, sums[i + e], row_of(l, r), column_of(l, r));

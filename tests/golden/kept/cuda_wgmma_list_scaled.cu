@@ -430,7 +430,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 }
 
 /// What is left for sums [i, i + kTogether) of D, in place.
-KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             int i) {
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_c475ab05371a5e06.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_7c9f191f6d47a706.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -931,7 +931,8 @@ KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, con
 }
 
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
-KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right, int i) {
+KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
     sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
   if (out.c) {

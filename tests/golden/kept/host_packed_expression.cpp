@@ -251,8 +251,8 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     const Value x2 = same<L>(out.x2);
     const Value x3 = apart<L>(out.x3 + column * out.ld3 + row, out.ld3, columns);
     const Value acc = v;
-    const Value t0 = acc * x0 + x1;
-    v = (t0 > x2 ? tangent(t0) : t0 / Value(Real(3.0))) * x3 + Value(Real(row)) - counted<L>(column, Iota<L>{});
+    const Value t0 = fused(acc, x0, x1);
+    v = fused((t0 > x2 ? tangent(t0) : t0 / Value(Real(3.0))), x3, Value(Real(row))) - counted<L>(column, Iota<L>{});
     store_real<L>(out.y0 + row * out.ldy0 + column, t0 * t0, columns);
     scatter<L>(out.y1 + column * out.ldy1 + row, out.ldy1, t0, columns);
   }

@@ -57,13 +57,22 @@ constexpr expression::Dialect kDialect{
     .along_n = "in_column ? to_real(out.{x}[column]) : Value(0)",
     .rows = "real_if(out.{x} + row * out.{ld} + column, in_row && in_column)",
     .columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)",
-    .store_rows = "if (in_d) out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
-    .store_columns = "if (in_d) out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
-    .store_value = "x.{x} = {value};",
+    .store_rows = "out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
+    .store_columns = "out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
+    .store_value = "out.{x}[row * out.{ld} + column] = {value};",
     .value = "Real",
     .m = "Real(row)",
     .n = "Real(column)",
-    .product = "product"};
+    .product = "product",
+    .leave = "x.{x} = {value};",
+    .left = "x.{x}",
+    .place_along_m = "out.{x} + {row}",
+    .place_along_n = "out.{x} + {column}",
+    .place_of_row = "out.{x} + {row} * out.{ld} + {column}",
+    .place_of_column = "out.{x} + {column} * out.{ld} + {row}",
+    .store_pair_of_row = "store_pair(out.{x} + row * out.{ld} + column, {value}, y.{x});",
+    .store_pair_of_column = "store_pair(out.{x} + column * out.{ld} + row, {value}, y.{x});",
+    .in_words = "in_words({x}, {ld})"};
 
 }  // namespace
 
@@ -121,6 +130,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["halves"] = "0";
   v["together"] = "0";
+  v["rolled"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["mx_scales"] = "0";
   v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);
@@ -146,6 +156,11 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
         value_of(scale == Scale::line || scale == Scale::tensor);
     v[fmt::format("tensor_scale_{}", side)] = value_of(scale == Scale::tensor);
   }
+}
+
+void add_pairs(Parameters& to, const Gemm& gemm, Index along) {
+  to.texts.merge(
+      expression::pairs_of(gemm.epilogue.expression, types_of_extras(gemm), along, kDialect));
 }
 
 void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, Along along,

@@ -17,6 +17,10 @@ std::string_view c_type(DType type);
 /// The values and constants that templates/cuda/common/convert.h and epilogue.h expect.
 void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device);
 
+/// For `rolled` kernels, whose lanes hold two neighbours along `along`:
+/// templates/cuda/common/pairs.h.
+void add_pairs(Parameters& to, const Gemm& gemm, Index along);
+
 /// What templates/cuda/common/tile_scheduler.h and partials.h ask about; bands along the left side
 /// are rows of tiles.
 void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing,

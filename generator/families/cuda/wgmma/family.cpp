@@ -25,7 +25,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 49> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 50> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/list_abi.h",
                                                   "cuda/common/list_chunk.h",
                                                   "cuda/common/types.h",
@@ -65,6 +65,7 @@ constexpr std::array<std::string_view, 49> kFiles{"cuda/common/abi.h",
                                                   "cuda/wgmma/wgmma.cu",
                                                   "cuda/common/swizzle.h",
                                                   "cuda/wgmma/store_ptx.h",
+                                                  "cuda/wgmma/roll_ptx.h",
                                                   "cuda/wgmma/store.h",
                                                   "cuda/wgmma/quantise_ptx.h",
                                                   "cuda/wgmma/quantise.h",

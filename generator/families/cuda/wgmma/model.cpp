@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generator/expression/code.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
 
@@ -38,6 +40,10 @@ constexpr double kStoreBox = 0.044;    // of 2 bytes, a box [fit]
 constexpr double kFinish = 650;        // cycles of any tile [fit]
 constexpr double kMeeting = 600;  // cycles of clusters that exchange the largest values [trial]
 constexpr double kShownPingpong = 0.5, kShown = 1.1;  // of it, before another tile [fit]
+/// Instructions a cycle of a quarter of an SM that finish sums: of two warpgroups' warps beside
+/// each other, of one's [trial].
+constexpr double kFinishRate = 0.9, kFinishRateOfOne = 0.6;
+constexpr double kShownBeside = 0.1;   // of what another warpgroup's products could hide [trial]
 constexpr double kStreamTurns = 1.27;  // stream-K by turns, where tiles end within k [fit]
 constexpr double kStreamRound = 0.1;   // of a tile, for the uneven end of stream-K [trial]
 
@@ -121,6 +127,14 @@ double bytes_of(const Gemm& g) {
          double(g.batch) * double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype);
 }
 
+/// Bytes that an expression reads and stores beside D.
+double read_beside_d(const Gemm& g) {
+  double bytes = double(bytes_beside_d(g));
+  for (std::size_t i = 0; i < g.epilogue.expression.operands().size(); ++i)
+    bytes += double(span_bytes(g, extra_operand(i)));
+  return bytes;
+}
+
 /// Cycles of a warpgroup to store one element of D. Where rows of D stand at any
 /// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
@@ -129,6 +143,15 @@ double out_of_registers(const Problem& p, const WgmmaSizes& w, const CudaWgmma& 
   if (lists_products(p.gemm)) return kStoreList * size_of(p.gemm.d.dtype) / 2;
   if (w.store == WgmmaSizes::Store::staged) return kStoreStaged;
   return c.paired ? kStorePaired : kStoreBox * size_of(p.gemm.d.dtype) / 2;
+}
+
+/// Cycles until a tile's elements have gone through the expression behind the product.
+double expression_cycles(const Problem& p, const CudaWgmma& c) {
+  const double threads = 128.0 * c.warpgroups * (c.pingpong ? 0.5 : 1);
+  const double of_thread =
+      expression::work_of(p.gemm.epilogue.expression) * c.left * c.right / threads;
+  return of_thread *
+         (c.pingpong || c.warpgroups == 1 ? 1 / kFinishRateOfOne : c.warpgroups / kFinishRate);
 }
 
 /// Bytes of rows that copies ask for and that do not exist; behind a group's lie the next one's.
@@ -155,7 +178,8 @@ double bytes_beyond(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
 /// the rate of a port. Below that, a pair gets what its pipelines keep in flight for a latency.
 double memory_ns(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w, const CudaWgmma& c) {
   const double rate = kOfNominal * std::max(1, d.gpu.memory_gbs);
-  const double bytes = bytes_of(p.gemm) + kBytesBeyond * bytes_beyond(p, w, c);
+  const double bytes =
+      bytes_of(p.gemm) + read_beside_d(p.gemm) + kBytesBeyond * bytes_beyond(p, w, c);
   const int sms = std::max(2, w.cluster);  // that work on one tile, or the two of a pair
   const double groups = std::max(1, d.compute_units / sms);
   const double flight = double(w.cluster) * c.stages * (c.left + c.right) * 128;
@@ -191,13 +215,16 @@ double wgmma_ns(const Problem& p, const DeviceCaps& d, const CudaWgmma& c, const
   const double meeting = w.scale_pairs ? kMeeting : 0;
   const double finish = tile * out_of_registers(p, w, c) / c.warpgroups + kFinish + meeting;
   const double shown = c.pingpong ? kShownPingpong : kShown;
+  const double stages = stages_of_tile(p.gemm, w.depth) / splits * stage_cycles(p, w, c, ghz);
+  // Where warpgroups take turns, what one computes of its tile is behind the other's products.
+  const double computed = expression_cycles(p, c);
+  const double shown_of_it =
+      c.pingpong ? kShownBeside * computed + std::max(0.0, computed - stages) : computed;
   // Two warpgroups that take turns wait for each other where a tile ends in the middle of k.
   const double turns = c.sharing == Sharing::stream && c.pingpong ? kStreamTurns : 1;
-  const double cycles =
-      turns * rounds * stages_of_tile(p.gemm, w.depth) / splits * stage_cycles(p, w, c, ghz) +
-      (rounds - 1) * shown * finish;
+  const double cycles = turns * rounds * stages + (rounds - 1) * (shown * finish + shown_of_it);
   // What follows the last stage.
-  double after = finish / ghz + (w.cluster > 1 ? kCluster : 0);
+  double after = (finish + computed) / ghz + (w.cluster > 1 ? kCluster : 0);
   if (c.sharing == Sharing::summed) {
     // A second launch that waits for the first, and its traffic with L2.
     const double bytes = double(w.tiles) * w.cluster * splits * tile * 4;

@@ -34,7 +34,35 @@ std::string_view wgmma_type(DType t) {
 namespace {
 
 /// Lists that only text can give: one register after the other.
-void add_lists(Parameters& out, const WgmmaSizes& w, const CudaWgmma& c, bool integer) {
+/// A branch for each turn of a tile that is finished in a loop, which moves its sums.
+void add_turns(Parameters& out, const WgmmaSizes& w, int held, const char* letter) {
+  const int sums = w.subtiles * w.accumulators, turns = sums / held;
+  std::string table = "\"turns: .branchtargets ", branches, taken, all;
+  for (int turn = 0; turn < turns; ++turn) {
+    table += fmt::format("t{}{}", turn, turn + 1 < turns ? ", " : ";\\n\"");
+    branches += fmt::format(" \\\n  \"t{}:", turn);
+    for (int e = 0; e < held; ++e)
+      branches += fmt::format(" mov.b32 %{}, %{};", e, held + turn * held + e);
+    branches += turn + 1 < turns ? "\\nbra done;\\n\"" : "\\n\"";
+  }
+  for (int e = 0; e < held; ++e)
+    taken += fmt::format("{}\"=&{}\"((d)[{}])", e > 0 ? ", " : "", letter, e);
+  for (int i = 0; i < sums; ++i)
+    all += fmt::format("{}\"{}\"((d)[{}][{}])",
+                       i == 0       ? ""
+                       : i % 6 == 0 ? ", \\\n  "
+                                    : ", ",
+                       letter, i / w.accumulators, i % w.accumulators);
+  const auto define = [&](const char* name, std::string value) {
+    out.constants.push_back({"define", name, std::move(value), ""});
+  };
+  define("KILN_TURN_BRANCHES",
+         fmt::format("{} \\\n  \"brx.idx %{}, turns;\\n\"{}", table, held + sums, branches));
+  define("KILN_TURN_TAKEN(d)", taken);
+  define("KILN_TURN_SUMS(d)", all);
+}
+
+void add_lists(Parameters& out, const WgmmaSizes& w, const CudaWgmma& c, bool integer, int held) {
   const auto define = [&](const char* name, std::string value) {
     out.constants.push_back({"define", name, std::move(value), ""});
   };
@@ -67,6 +95,7 @@ void add_lists(Parameters& out, const WgmmaSizes& w, const CudaWgmma& c, bool in
   define("KILN_WGMMA_ACCUMULATE", fmt::format("\"{}\"", w.accumulators + words + 1));
   define("KILN_WGMMA_TIED(d)", tied);
   define("KILN_WGMMA_REGISTER", fmt::format("\"{}\"", letter));
+  if (held > 0) add_turns(out, w, held, letter);
   define("KILN_ACC_IN(x)", fmt::format("\"{}\"(x)", letter));
   define("KILN_ACC_OUT(x)", fmt::format("\"={}\"(x)", letter));
 }
@@ -115,6 +144,7 @@ void add_sizes(Parameters& out, const Problem& p, const WgmmaSizes& w, const Cud
     add("kChunk", w.chunk, "right rows that one store buffer holds");
     add("kStoreBuffers", w.store_buffers, "of each warp");
   }
+  if (rolls(p.gemm, c)) add("kHeld", w.held, "sums of a thread that are finished together");
   if (const Together together = wgmma_together(p.gemm, c, w); together.of_row > 1)
     add("kRightTogether", c.swap ? together.of_column : together.of_row,
         "right rows of which lanes make one of the values that are reduced");
@@ -145,7 +175,7 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   Parameters out;
   add_common(out, p, d);
   add_sizes(out, p, w, c);
-  add_lists(out, w, c, p.gemm.accumulator == s32);
+  add_lists(out, w, c, p.gemm.accumulator == s32, rolls(p.gemm, c) ? w.held : 0);
   auto& v = out.values;
   v["hopper"] = v["overlaps"] = "1";
   add_tile_scheduler(v, p.gemm, c.sharing, c.along, w.cluster);
@@ -166,12 +196,14 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
   v["together"] = value_of(wgmma_together(p.gemm, c, w).of_row > 1);
+  if (rolls(p.gemm, c)) add_pairs(out, p.gemm, c.swap ? Index::m : Index::n);
   v["list_maps"] = v["lists"];
   v["groups_right"] = value_of(c.swap && (v["row_groups"] == "1" || v["lists"] == "1"));
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
                : w.store == WgmmaSizes::Store::staged ? "staged"
                                                       : "direct";
   v["paired"] = value_of(c.paired);
+  v["rolled"] = value_of(rolls(p.gemm, c));
   v["clip"] = value_of(c.clip);
   v["clip_left"] = value_of(w.clip_left);
   v["clip_right"] = value_of(w.clip_right);

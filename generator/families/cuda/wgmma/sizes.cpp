@@ -125,6 +125,20 @@ std::int64_t largest_bytes(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& 
   return w.scale_pairs ? round_up(c.warpgroups * 8 * (w.subtiles * 64 + 8), 128) : 0;
 }
 
+/// How many sums of a thread are finished together: enough loads in flight, and registers beside
+/// the sums for what an expression reads, of the next ones as well, and makes of them.
+int held_sums(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
+  const int room = w.registers.multiply - w.subtiles * w.accumulators;
+  const auto& x = g.epilogue.expression;
+  double of_sum = 1 + double(x.operands().size() + x.outputs().size());
+  for (const ExtraOperand& operand : x.operands())
+    if (!operand.index.empty()) of_sum += 0.5;
+  constexpr int kOthers = 36;  // addresses, temporaries: without, some tiles spilled
+  for (int held = 16; held > 4; held /= 2)
+    if (w.accumulators % held == 0 && (c.paired || held * of_sum + kOthers <= room)) return held;
+  return 4;
+}
+
 void add_shared(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
@@ -212,7 +226,8 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   w.store = !summed && tma ? WgmmaSizes::Store::tma
             : staged       ? WgmmaSizes::Store::staged
                            : WgmmaSizes::Store::direct;
-  w.chunk = chunk_of(c, right_of_d, std::max(w.d_bytes, 2));
+  w.held = held_sums(w, g, c);
+  w.chunk = rolls(g, c) ? 2 * w.held : chunk_of(c, right_of_d, std::max(w.d_bytes, 2));
   w.store_buffers = w.store == WgmmaSizes::Store::direct ? 0
                     : w.store == WgmmaSizes::Store::tma  ? 2
                                                          : 1;
@@ -243,11 +258,14 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   return w;
 }
 
+bool rolls(const Gemm& g, const CudaWgmma& c) {
+  return !g.epilogue.expression.empty() && !c.paired && c.sharing != Sharing::summed;
+}
+
 Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes) {
   if (!expression::reduces(gemm.epilogue.expression) || config.sharing != Sharing::tiles) return {};
   // Sums of a lane that are finished together lie in two left rows.
-  const int part = sizes.store == WgmmaSizes::Store::direct ? sizes.accumulators : sizes.chunk / 2;
-  const int right = part % 16 == 0 ? 32 : part % 8 == 0 ? 16 : 8, left = 16;
+  const int right = 2 * sizes.held, left = 16;
   return config.swap ? Together{left, right} : Together{right, left};
 }
 

@@ -50,6 +50,7 @@ struct WgmmaSizes {
   int d_bytes;        // of an element
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
+  int held;           // sums of a thread that are finished together
   std::int64_t stage_bytes, shared_bytes;
   WgmmaRegisters registers;
   /// Tiles of an odd number of 64 columns of D, of which two in a cluster have whole blocks that
@@ -70,6 +71,10 @@ WgmmaSizes wgmma_sizes(const Problem& problem, const DeviceCaps& device, const C
 
 /// Rows that do not begin at a line of the cache cost the copies two lines for every 128 bytes.
 bool in_whole_lines(const Matrix& m);
+
+/// Whether a tile is finished in a loop, as templates/cuda/wgmma/roll_tile.h has it. Pairs that
+/// straddle words need neighbours in all of it.
+bool rolls(const Gemm& gemm, const CudaWgmma& config);
 
 /// Of what lanes make the values that an expression reduces, as keep_together() of store_tile.h has
 /// it. Where k is cut tiles may be finished elsewhere, element by element.

@@ -1,0 +1,135 @@
+// A tile of D, some sums of each thread after the others in a loop: what an expression makes of
+// them is long, and there once. Included by store.h. Expects roll_ptx.h.
+#pragma once
+
+constexpr int kTurns = kSubtiles * kSums / kHeld;
+
+/// What one turn sees.
+namespace of_turn {
+constexpr int kSums = kHeld;
+//% include cuda/wgmma/store_tile.h
+}  // namespace of_turn
+
+//% if store != direct
+
+/// A warp's sums of a turn, 16 left rows by 2 * kHeld right rows of D, into its buffer: `word(i)`
+/// is what of sums i and i + 1.
+template <typename F>
+KILN_DEVICE void fill_with_pairs(u32 buffer, int lane, F&& word) {
+  constexpr int kPitch = (kSwap ? 16 : kHeld * 2) * 2;
+  _Pragma("unroll") for (int g = 0; g < kHeld / 4; g += kHeld == 4 ? 1 : 2) {
+    const int i = g * 4;
+    //% if swap
+    const int row = g * 8 + (lane & 7) + (kHeld == 4 ? 0 : (lane >> 4) << 3);
+    const u32 to = buffer + swizzled_byte(row, (lane >> 3) & 1, kPitch);
+    if constexpr (kHeld == 4)
+      stmatrix_x2_trans(to, word(i), word(i + 2));
+    else
+      stmatrix_x4_trans(to, word(i), word(i + 2), word(i + 4), word(i + 6));
+    //% else
+    const int row = lane & 15;
+    if constexpr (kHeld == 4)
+      stmatrix_x2(buffer + swizzled_byte(row, g, kPitch), word(i), word(i + 2));
+    else
+      stmatrix_x4(buffer + swizzled_byte(row, g + (lane >> 4), kPitch), word(i), word(i + 2),
+                  word(i + 4), word(i + 6));
+    //% end
+  }
+}
+//% if wide_d
+/// The same of elements of 4 bytes: `word(i)` is that of sum i.
+template <typename F>
+KILN_DEVICE void fill_with_words(u32 buffer, int lane, F&& word) {
+  constexpr int kPitch = (kSwap ? 16 : kHeld * 2) * 4;
+  _Pragma("unroll") for (int i = 0; i < kHeld; i += 2) {
+    const int left = lane / 4 + (i & 2) * 4, right = i / 4 * 8 + lane % 4 * 2;
+    //% if swap
+    store_shared_one(buffer + swizzled_byte(right, left / 4, kPitch) + left % 4 * 4, word(i));
+    store_shared_one(buffer + swizzled_byte(right + 1, left / 4, kPitch) + left % 4 * 4,
+                     word(i + 1));
+    //% else
+    store_shared_pair(buffer + swizzled_byte(left, right / 4, kPitch) + right % 4 * 4, word(i),
+                      word(i + 1));
+    //% end
+  }
+}
+//% end
+//% end
+
+/// One warpgroup's part of a tile.
+KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& work,
+                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            u32 row_offset, int group, int thread) {
+  Output out = output_of(args, work.batch);
+  //% if halves
+  find_exponents(out, args, work.batch);
+  //% end
+  keep_in_register(out.alpha);
+  const int warp = thread / 32, lane = thread & 31;
+  const i64 left0 = i64(work.left) * kLeftTile + row_offset + warp * 16;
+  const i64 right0 = i64(work.right) * kRightTile;
+  const bool inside = left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
+                      right0 + kRightTile <= (kSwap ? out.rows : out.columns);
+  const bool in_pairs = inside && pairs_fit(out);
+  //% if integer_d
+  const bool exact = out.whole;
+  //% else
+  const bool exact = false;
+  //% end
+  //% if store != direct
+  const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
+  //% end
+  // What the next turn needs of matrices is on its way while this one computes.
+  Words next[kHeld / 2];
+  of_turn::load_words(next, out, left0 + lane / 4, right0 + lane % 4 * 2, 0, in_pairs);
+  _Pragma("unroll 1") for (int turn = 0; turn < kTurns; ++turn) {
+    const i64 left = left0 + turn / (kSums / kHeld) * 64;
+    const i64 right = right0 + turn % (kSums / kHeld) * (kHeld * 2);
+    Acc some[kHeld];
+    take_sums(some, sums, turn);
+    Words words[kHeld / 2];
+    _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
+    const int then = turn + 1 < kTurns ? turn + 1 : 0;
+    of_turn::load_words(next, out, left0 + then / (kSums / kHeld) * 64 + lane / 4,
+                        right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0, in_pairs);
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, inside, in_pairs,
+                         0);
+    //% if store == direct
+    of_turn::store_direct(some, out, left + lane / 4, right + lane % 4 * 2, exact);
+    //% end
+    //% if store != direct
+    const u32 here = mine + u32(turn % kStoreBuffers) * kBufferBytes;
+    //% if store == tma
+    // An odd number of turns leaves the first buffer to the last store of the tile before.
+    if (lane == 0) {
+      if (turn == 0)
+        tma_store_wait_read<0>();
+      else
+        tma_store_wait_read<kStoreBuffers - 1>();
+    }
+    __syncwarp();
+    //% end
+    //% if wide_d
+    fill_with_words(here, lane,
+                    [&](int i) { return of_turn::bits_of(of_turn::stored(some[i], exact)); });
+    //% else
+    fill_with_pairs(here, lane, [&](int i) {
+      return pack_two(real_of(some[i]), real_of(some[i + 1]), TypeD{});
+    });
+    //% end
+    //% if store == tma
+    fence_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+      tma_store_3d(map_d, here, int(column_of(left, right)), int(row_of(left, right)), work.batch);
+      tma_store_commit();
+    }
+    //% end
+    //% if store == staged
+    __syncwarp();
+    of_turn::drain_buffer(here, out, row_of(left, right), column_of(left, right), lane);
+    __syncwarp();
+    //% end
+    //% end
+  }
+}
