@@ -70,7 +70,7 @@ bool writes_scales_of_nothing(const Gemm& g, bool host) {
 
 OperandRules rules_for(const Gemm& g, Vendor vendor) {
   OperandRules rules;
-  const bool empty = g.m == 0 || g.n == 0;
+  const bool empty = rules.empty = g.m == 0 || g.n == 0;
   // A CPU reads an element at any address; on a GPU that is a fault which costs the context.
   const bool host = backend_of(vendor).host();
   const auto written_without_d = [&](Operand which) {
@@ -81,6 +81,7 @@ OperandRules rules_for(const Gemm& g, Vendor vendor) {
   const auto unit = [&](DType type) { return !host && bits_of(type) >= 8 ? size_of(type) : 1; };
   for (const Operand which : kOperands) {
     if (empty && !written_without_d(which)) continue;
+    if (which == Operand::d && !g.epilogue.expression.stores_d()) continue;
     OperandRule& rule = rules.each[index_of(which)];
     rule.bytes = static_cast<std::uintptr_t>(span_bytes(g, which));
     // An operand without bytes is of any address: A and B where k is 0. A packed B is kiln's own.
@@ -152,7 +153,7 @@ inline bool in_order(const Plan::Impl& plan, const Operands& o, const void* b) {
   const OperandRules& r = plan.rules;
   const std::uintptr_t d = address_of(o.d), d_bytes = r[Operand::d].bytes;
   const bool reads_c = o.beta != 0, c_is_d = o.c == o.d && r.c_may_be_d;
-  bool wrong = (d == 0) | (reads_c & !r.takes_c);
+  bool wrong = ((d_bytes != 0) & (d == 0)) | (reads_c & !r.takes_c);
   for_each_operand([&](auto which) __attribute__((always_inline)) {
     constexpr Operand kWhich = which;
     if constexpr (Plain && !is_of_every_product(kWhich)) return;
@@ -272,8 +273,7 @@ void bind_kernel(Plan::Impl& plan, std::shared_ptr<const HostKernel> kernel,
   plan.workspace_bytes = kernel->workspace_bytes(&plan.args, plan.used_threads);
   plan.bare_call = plan.used_threads == 1 && bytes_of_call(plan.args, plan.workspace_bytes) == 0 &&
                    !plan.gemm.b_packed && !grouped(plan.gemm) && !plan.gemm.amax_d &&
-                   plan.args.reduced_of == nullptr && plan.counter == nullptr &&
-                   plan.rules[Operand::d].bytes != 0;
+                   plan.args.reduced_of == nullptr && plan.counter == nullptr && !plan.rules.empty;
   const bool plain = std::ranges::all_of(kOperands, [&](Operand which) {
     return is_of_every_product(which) || plan.rules[which].bytes == 0;
   });
@@ -332,12 +332,12 @@ Status run_empty(const Plan::Impl& plan, const Operands& operands) {
 Status run_list(const Plan::Impl& plan, const Operands& operands) {
   const bool gpu = plan.gpu != nullptr || plan.empty_on != nullptr;
   if (Status ok = check_entries(plan.gemm, operands.list, operands.beta, gpu); !ok) return ok;
-  return plan.rules[Operand::d].bytes == 0 ? Status{} : run_checked(plan, operands);
+  return plan.rules.empty ? Status{} : run_checked(plan, operands);
 }
 
 Status run_unrecorded(const Plan::Impl& plan, const Operands& operands) {
   if (lists_products(plan.gemm)) return run_list(plan, operands);
-  if (plan.rules[Operand::d].bytes == 0) return run_empty(plan, operands);
+  if (plan.rules.empty) return run_empty(plan, operands);
   if (!plan.gemm.b_packed) {
     if (Status ok = check_operands(plan, operands, operands.b); !ok) return ok;
     return run_checked(plan, operands);

@@ -39,6 +39,7 @@ struct OperandRule {
 /// What a call's operands must be, worked out once for a problem.
 struct OperandRules {
   std::array<OperandRule, kOperandCount> each;
+  bool empty = false;            // m or n is 0
   bool takes_c = true;           // a gated problem has none
   bool c_may_be_d = false;       // C and D lie alike, so they may be the same
   bool writes_beside_d = false;  // some of kBesideD are written

@@ -34,14 +34,17 @@ class ExpressionDraw {
       out = fmt::format("y={};", value(2));
       named_ = true;
     }
-    out += fmt::format("d={}", value(3));
-    if (!draw_.one_in(3)) return out;
+    // Sometimes there is no D.
+    const bool stores_beside = draw_.one_in(3), stores_d = !stores_beside || !draw_.one_in(3);
+    if (stores_d) out += fmt::format("d={}", value(3));
+    if (!stores_beside) return out;
+    std::string stored;
     const std::uint64_t first = draw_.below(kDrawnOutputs.size());
     for (std::uint64_t i = 0; i < 1 + draw_.below(2); ++i) {
       const std::string_view output = kDrawnOutputs.at((first + 3 * i) % kDrawnOutputs.size());
-      out += fmt::format(fmt::runtime(output), value(2));
+      stored += fmt::format(fmt::runtime(output), value(2));
     }
-    return out;
+    return out + stored.substr(stores_d ? 0 : 1);
   }
 
  private:

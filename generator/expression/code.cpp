@@ -125,7 +125,7 @@ std::string statements(const Program& program, const std::vector<DType>& types,
   if (program.uses(Op::acc)) out += "const Value acc = v;\n";
   Writer writer(program, CodeStyle{dialect});
   out += writer.named_values();
-  out += fmt::format("v = {};\n", writer.result());
+  if (program.stores_d) out += fmt::format("v = {};\n", writer.result());
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const std::string_view type = dialect.type(types[i]);
     out += dialect.leave.empty() ? store(program.outputs[i], i, type, writer.result(i), dialect)
@@ -140,6 +140,7 @@ void add_values(TemplateValues& to, const Expression& expression) {
   for (int i = 0; i < kFunctionCount; ++i) to[fmt::format("uses_{}", kFunctions[i].name)] = "0";
   to["expression"] = expression.text();
   const auto flag = [](bool is) { return is ? "1" : "0"; };
+  to["stores_d"] = flag(expression.stores_d());
   to["outputs"] = flag(!expression.outputs().empty());
   to["stores_matrices"] =
       flag(std::ranges::any_of(expression.outputs(), [](const auto& x) { return !is_reduced(x); }));

@@ -34,8 +34,9 @@ struct Dialect {
 };
 
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
-/// `expression`, the canonical text; `outputs`, `stores_matrices`, `reduces` and `reduces_all`:
-/// whether it stores beside D, and whether some of that is a matrix, is reduced, is one value.
+/// `expression`, the canonical text; `stores_d`, whether there is a D; `outputs`,
+/// `stores_matrices`, `reduces` and `reduces_all`: whether it stores beside D, and whether some of
+/// that is a matrix, is reduced, is one value.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.

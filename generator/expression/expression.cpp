@@ -125,6 +125,8 @@ std::span<const ExtraOperand> Expression::operands() const {
   return program_->operands;
 }
 
+bool Expression::stores_d() const { return empty() || program_->stores_d; }
+
 std::span<const ExtraOutput> Expression::outputs() const {
   if (empty()) return {};
   return program_->outputs;

@@ -38,8 +38,10 @@ class Parser {
     while (take(';') && at_ < text_.size());
     if (at_ < text_.size()) stop(at_, fmt::format("'{}' is not expected here", text_[at_]));
     const auto d = values_.find("d");
-    if (d == values_.end()) stop(text_.size(), "no statement says what d is");
-    return with_used_alone(d->second);
+    program_.stores_d = d != values_.end();
+    if (!program_.stores_d && program_.outputs.empty())
+      stop(text_.size(), "no statement says what d is, or stores anything");
+    return with_used_alone(program_.stores_d ? d->second : program_.results.front());
   }
 
  private:
@@ -268,7 +270,7 @@ class Parser {
     return static_cast<std::uint8_t>(all.size() - 1);
   }
 
-  /// What D and the outputs are made of, in the order in which it is met.
+  /// What D, or what stands for it, and the outputs are made of, in the order in which it is met.
   Program with_used_alone(std::uint8_t d) {
     Program out;
     std::vector<int> place(program_.values.size(), -1), operand(program_.operands.size(), -1);
@@ -294,6 +296,7 @@ class Parser {
     out.d = visit(visit, d);
     for (const std::uint8_t result : program_.results) out.results.push_back(visit(visit, result));
     out.outputs = std::move(program_.outputs);
+    out.stores_d = program_.stores_d;
     return out;
   }
 

@@ -74,7 +74,8 @@ inline bool reduces(const Expression& expression) {
 struct Program {
   std::vector<ExtraOperand> operands;  // in the order in which `values` meets them
   std::vector<Value> values;
-  std::uint8_t d = 0;  // the value that D gets
+  std::uint8_t d = 0;  // the value that D gets, where there is a D
+  bool stores_d = true;
   std::vector<ExtraOutput> outputs;
   std::vector<std::uint8_t> results;  // the value of each output
   std::string text;                   // canonical

@@ -21,10 +21,10 @@ namespace {
 /// Terms as the text of statements: what is used twice has one of its own.
 class Text {
  public:
-  std::string statements(const Term& d, const std::vector<Stored>& beside) {
-    count(d);
+  std::string statements(const Term* d, const std::vector<Stored>& beside) {
+    if (d != nullptr) count(*d);
     for (const Stored& each : beside) count(each.value);
-    const std::string last = value(d);
+    const std::string last = d != nullptr ? fmt::format("d={}", value(*d)) : std::string();
     std::string stored;
     for (const Stored& each : beside) {
       const std::string made = value(each.value);
@@ -33,7 +33,9 @@ class Text {
                     ? made
                     : fmt::format("{}({})", expression::reduction_name(each.reduction), made);
     }
-    return fmt::format("{}d={}{}", named_, last, stored);
+    // Without d nothing stands before the first of them.
+    if (last.empty() && !stored.empty()) stored.erase(0, 1);
+    return fmt::format("{}{}{}", named_, last, stored);
   }
 
  private:
@@ -89,7 +91,11 @@ Term operand(const ExtraOperand& operand) {
 }
 
 Result<Expression> to_expression(const Term& d, const std::vector<Stored>& beside) {
-  return Expression::parse(Text().statements(d, beside));
+  return Expression::parse(Text().statements(&d, beside));
+}
+
+Result<Expression> to_expression(const std::vector<Stored>& stored) {
+  return Expression::parse(Text().statements(nullptr, stored));
 }
 
 }  // namespace kiln::terms

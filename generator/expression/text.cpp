@@ -44,7 +44,7 @@ std::vector<int> Program::uses() const {
     if (value.op == Op::call)
       for (int i = 0; i < kFunctions[value.which].arity; ++i)
         ++all[value.of.at(static_cast<std::size_t>(i))];
-  ++all[d];
+  if (stores_d) ++all[d];
   for (const std::uint8_t result : results) ++all[result];
   return all;
 }
@@ -68,14 +68,15 @@ std::string memory_text(std::string_view name, const ExtraOperand& operand) {
 std::string canonical_text(const Program& program) {
   Writer writer(program, TextStyle{program});
   std::string out = writer.named_values();
-  out += fmt::format("d={}", writer.result());
+  if (program.stores_d) out += fmt::format("d={};", writer.result());
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const auto& [target, reduction] = program.outputs[i];
     const std::string value = writer.result(i);
-    out += fmt::format(";{}=", memory_text(fmt::format("y{}", i), target));
-    out += reduction == Reduction::none ? value
-                                        : fmt::format("{}({})", reduction_name(reduction), value);
+    out += fmt::format("{}=", memory_text(fmt::format("y{}", i), target));
+    out += reduction == Reduction::none ? fmt::format("{};", value)
+                                        : fmt::format("{}({});", reduction_name(reduction), value);
   }
+  out.pop_back();
   return out;
 }
 

@@ -96,6 +96,9 @@ class KILN_API Expression {
   std::span<const ExtraOperand> operands() const;
   /// What it stores beside D, in the order of Operands::outputs.
   std::span<const ExtraOutput> outputs() const;
+  /// Whether D is stored: it may be absent where something else is. Operands::d is then not looked
+  /// at.
+  bool stores_d() const;
 
   /// The same with operands of other types, layouts and names: as many, each with the same indices
   /// in whatever order. Errors: bad_input (another number of operands, other indices, a type or ld

@@ -96,5 +96,7 @@ struct Stored {
 /// D gets `d`. Operands and outputs are in the order of Expression::operands() and outputs().
 /// Errors: as of Expression::parse(), with the column of the text that the terms are.
 KILN_API Result<Expression> to_expression(const Term& d, const std::vector<Stored>& beside = {});
+/// The same without a D.
+KILN_API Result<Expression> to_expression(const std::vector<Stored>& stored);
 
 }  // namespace kiln::terms

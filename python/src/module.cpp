@@ -116,7 +116,7 @@ PyObject* matmul(PyObject*, PyObject* const* values, Py_ssize_t count, PyObject*
     const auto engine = engine_of(arguments.engine, call.place);
     value_or_raise(without_lock([&] { return engine->gemm(call.gemm, call.operands); }));
     if (call.results.empty()) return std::move(call.out);
-    call.results["d"] = std::move(call.out);
+    if (call.out) call.results["d"] = std::move(call.out);
     return std::move(call.results);
   });
 }

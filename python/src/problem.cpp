@@ -295,8 +295,12 @@ void Builder::read_numerics() {
 void Builder::read_out() {
   Gemm& gemm = call_.gemm;
   if (arguments_.out_dtype) gemm = gemm.output(type_from(arguments_.out_dtype, "out_dtype"));
+  const bool stores_d =
+      !arguments_.epilogue ||
+      value_or_raise(Expression::parse(text(arguments_.epilogue, "epilogue"))).stores_d();
+  if (!stores_d && arguments_.out) raise_type_error("out is given: the epilogue has no d");
   if (!arguments_.out) {
-    if (output_ == Output::described) return;
+    if (output_ == Output::described || !stores_d) return;
     call_.out = empty_like(arguments_.a, call_.place, dims_, shape_.data(), gemm.d.dtype);
     const Array made = read(call_.out.ptr(), "out");
     call_.operands.d = made.data;

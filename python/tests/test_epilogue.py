@@ -153,6 +153,11 @@ def test_expressions_store_beside_out(a, b):
     np.testing.assert_allclose(made["e"], product.min(), rtol=1e-4)
     near(made["z"], product.T)
     near(made["h"], np.tanh(product))
+    alone = kiln.matmul(a, b, epilogue="l[m]=logsumexp(acc)")
+    assert set(alone) == {"l"}
+    np.testing.assert_allclose(alone["l"], np.log(np.exp(product).sum(1)), rtol=1e-4, atol=1e-4)
+    with pytest.raises(TypeError, match="out is given: the epilogue has no d"):
+        kiln.matmul(a, b, epilogue="l[m]=logsumexp(acc)", out=np.empty((M, N), np.float32))
     fixed = np.empty(M, np.float32)
     fixed.flags.writeable = False
     with pytest.raises(kiln.BadInput, match="q is read-only"):

@@ -185,7 +185,7 @@ HostArgs make_args(const Problem& problem, const Operands& operands, const KilnD
   args.products = gate ? 2 : 1;  // gates and expressions are constants of all code that has them
   if (bias_as_d) args.bias_type = problem.gemm.d.dtype;
   args.finds_amax = problem.gemm.amax_d;
-  if (expression::reduces(problem.gemm.epilogue.expression)) args.reduced_of = &problem;
+  if (expression::reduces(expression) || !expression.stores_d()) args.reduced_of = &problem;
   if (grouped(problem.gemm)) args.groups_of = &problem;
   return args;
 }

@@ -150,7 +150,10 @@ Status Reductions::redirect(KilnArgs& to) {
       kUnit;
   std::int64_t all = 0;
   for (const Operand which : kBesideD) all += reduction_of(gemm_, which) != Reduction::none;
-  const Result<void*> memory = product_space(all * bytes);
+  // Kernels of CPUs store a D in any case.
+  const bool stores_d = gemm_.epilogue.expression.stores_d();
+  const std::int64_t d_bytes = stores_d ? 0 : span_bytes(gemm_, Operand::d);
+  const Result<void*> memory = product_space(all * bytes + d_bytes);
   if (!memory) return tl::unexpected(memory.error());
   auto* next = static_cast<std::byte*>(*memory);
   for (const Operand which : kBesideD) {
@@ -158,6 +161,7 @@ Status Reductions::redirect(KilnArgs& to) {
     to.outputs[index_of_extra(which)] = values_[index_of_extra(which)] = next;
     next += bytes;
   }
+  if (!stores_d) to.d = next;
   return {};
 }
 

@@ -1,7 +1,7 @@
-// What an expression stores of rows, of columns and of all elements of D: memory for the values
-// that a kernel leaves, and what becomes of them. Threads have lines, and every chain of additions
-// has one order, so that the same call gives the same bits with any number of threads. Knows no
-// kernel.
+// What an expression stores of rows, of columns and of all elements of D, and a D that is not
+// stored: memory for the values that a kernel leaves, and what becomes of them. Threads have lines,
+// and every chain of additions has one order, so that the same call gives the same bits with any
+// number of threads. Knows no kernel.
 #pragma once
 
 #include "generator/problem/problem.h"

@@ -260,6 +260,16 @@ std::optional<Failure> judge_amax(DataSet& set, const Run& run, const Outputs& g
   return std::nullopt;
 }
 
+/// Of a D that is not stored.
+std::optional<Failure> judge_untouched(const Gemm& gemm, const void* d) {
+  for (std::int64_t at = 0; at < span(gemm, Operand::d); ++at)
+    if (!is_poison(gemm.d.dtype, d, at))
+      return Failure{
+          Failure::Kind::out_of_bounds,
+          fmt::format("D's element {} was written: the expression has no d ({})", at, text(gemm))};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got) {
@@ -274,7 +284,10 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
   Outputs ordered = got;
   ordered.d = operands.d;
   ExpectedAmax amax;
-  for (std::size_t part = 0; part < set.parts().size(); ++part)
+  const bool stores_d = set.gemm().epilogue.expression.stores_d();
+  if (!stores_d)
+    if (auto failure = judge_untouched(set.gemm(), operands.d)) return failure;
+  for (std::size_t part = 0; stores_d && part < set.parts().size(); ++part)
     if (auto failure = integers ? judge_whole(set, part, run, ordered, amax)
                                 : judge_sampled(set, part, run, ordered, amax))
       return failure;

@@ -38,9 +38,10 @@ Effort resolved(const Gemm& gemm, Effort effort) {
   return gemm.flops() > 0x1p29 ? Effort::usual : Effort::full;
 }
 
-/// In-place needs C laid out as D.
+/// In-place needs C laid out as D, and a D.
 bool same_layout(const Gemm& gemm) {
-  return gemm.ldc() == gemm.ldd() && (gemm.batch == 1 || gemm.stride_c() == gemm.stride_d());
+  return gemm.epilogue.expression.stores_d() && gemm.ldc() == gemm.ldd() &&
+         (gemm.batch == 1 || gemm.stride_c() == gemm.stride_d());
 }
 
 /// The same of every product of a list, whose leading dimensions are drawn.

@@ -15,7 +15,9 @@ KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, 
 }
 //% else
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
+  //% if stores_d
   TypeD* d = out.d + row * out.ldd + column;
+  //% end
   //% if zero_a
   subtract_zeros(out, sum, row, column);
   //% end
@@ -35,6 +37,8 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
+  //% if stores_d
   *d = from_real(x, TypeD{});
+  //% end
 }
 //% end

@@ -108,7 +108,8 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
   }
   //% if scatter
   store_some(row_of_d(out, row) + column, x, columns);
-  //% else
+  //% end
+  //% if !scatter && stores_d
   store_some(out.d + row * out.ldd + column, x, columns);
   //% end
 }

@@ -296,7 +296,8 @@ struct alignas(kStoreWidth * sizeof(TypeD)) Several {
 KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 column) {
   //% if scatter
   TypeD* d = row_of_d(out, row) + column;
-  //% else
+  //% end
+  //% if !scatter && stores_d
   TypeD* d = out.d + row * out.ldd + column;
   //% end
   Several several;
@@ -307,12 +308,14 @@ KILN_DEVICE void store_several(const Output& out, const Acc* sums, i64 row, i64 
   //% else
   if (column + e < out.columns) several.x[e] = finished(out, sums[e], row, column + e);
   //% end
+  //% if stores_d
   if (column + kStoreWidth <= out.columns) {
     *reinterpret_cast<Several*>(d) = several;
   } else {
     _Pragma("unroll") for (int e = 0; e < kStoreWidth; ++e)
       if (column + e < out.columns) d[e] = several.x[e];
   }
+  //% end
 }
 
 //% if staged

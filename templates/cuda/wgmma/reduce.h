@@ -31,7 +31,9 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum,
                             //% end
                             i64 row, i64 column) {
   if (row >= out.rows || column >= out.columns) return;
+  //% if stores_d
   TypeD* d = out.d + row * out.ldd + column;
+  //% end
   //% if zero_a && gate
   subtract_zeros(out, sum, other, row, column);
   //% end
@@ -64,7 +66,9 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum,
   //% if scale_d
   x = product(x, out.inverse_d);
   //% end
+  //% if stores_d
   *d = from_real(x, TypeD{});
+  //% end
 }
 
 //% if gate

@@ -94,7 +94,7 @@ KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& wor
                         right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0, in_pairs);
     of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, inside, in_pairs,
                          0);
-    //% if store == direct
+    //% if store == direct && stores_d
     of_turn::store_direct(some, out, left + lane / 4, right + lane % 4 * 2, exact);
     //% end
     //% if store != direct

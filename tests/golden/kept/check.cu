@@ -865,6 +865,7 @@ enum ExpressionReduction { reduce_none, reduce_sum, reduce_max, reduce_min, redu
 struct ReducedElements {
   int how;           // an ExpressionReduction
   double value;      // the sum; the largest, or the smallest
+  double lost;       // what roundings took from the sum
   double total;      // logsumexp: of e^(x - value)
   double size;       // the sum of magnitudes; logsumexp: the largest one
   double error;      // the sum of what elements may be off; logsumexp: the most
@@ -875,7 +876,7 @@ struct ReducedElements {
 
 KILN_DEVICE ReducedElements no_elements(int how, const Precision& p) {
   const double none = how == reduce_min ? p.infinity : how == reduce_sum ? 0 : -p.infinity;
-  return {how, none, 0, 0, 0, none, none, 0, false, false, true};
+  return {how, none, 0, 0, 0, 0, none, none, 0, false, false, true};
 }
 
 /// The largest of two, or the smallest.
@@ -889,7 +890,11 @@ KILN_DEVICE ReducedElements merged(const ReducedElements& x, const ReducedElemen
   z.count += y.count;
   z.nan = x.nan || y.nan, z.unsure = x.unsure || y.unsure, z.whole = x.whole && y.whole;
   if (x.how == reduce_sum) {
-    z.value += y.value, z.size += y.size, z.error += y.error;
+    // Equal terms drift one way when they are added in the precision that is judged.
+    z.value = x.value + y.value;
+    const double of_y = z.value - x.value;
+    z.lost = x.lost + y.lost + ((x.value - (z.value - of_y)) + (y.value - of_y));
+    z.size += y.size, z.error += y.error;
     return z;
   }
   z.value = taken_of(x.how, x.value, y.value);
@@ -939,7 +944,7 @@ KILN_DEVICE ExpectedReduction expected_of(const ReducedElements& all, const Prec
     if (!is_finite(all.value, p)) return {all.value, 0};
     if (all.size > p.largest / 2) return {all.value, infinity};
     const bool exact = all.whole && all.size * p.roundoff < 1;
-    return {all.value, exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
+    return {all.value + all.lost, exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
   }
   if (!is_finite(all.value, p)) return {all.value, 0};
   if (all.how != reduce_logsumexp)

@@ -149,6 +149,25 @@ TEST(ExpressionCalls, OutputsAreTheSameBitsOnAnyThreads) {
   EXPECT_EQ(seen[0], seen[1]);
 }
 
+TEST(ExpressionCalls, NeedNoDWhereNoneIsStored) {
+  Opened kiln;
+  const Gemm gemm = problem("fp32 N N 2 3 1 epilogue=q[m]=sum(acc);z[n,m]=acc+1");
+  const std::array<float, 2> a{1, 2};
+  const std::array<float, 3> b{1, 10, 100};
+  const auto run = [&] {
+    std::array<float, 2> q{};
+    std::array<float, 6> z{};
+    const Status ran =
+        kiln->gemm(gemm, {.a = a.data(), .b = b.data(), .outputs = {q.data(), z.data()}});
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_THAT(q, testing::ElementsAre(111, 222));
+    EXPECT_THAT(z, testing::ElementsAre(2, 3, 11, 21, 101, 201));
+  };
+  run();
+  ASSERT_TRUE(kiln->tune(gemm, test::few(4)));
+  run();
+}
+
 TEST(ExpressionCalls, OutputsAreCheckedBeforeAnythingRuns) {
   Opened kiln;
   const Gemm gemm = problem("fp32 N N 4 4 4 epilogue=d=acc;q[m]=sum(acc)");

@@ -47,6 +47,16 @@ TEST(Expressions, HaveOneTextWhateverTheirNames) {
   EXPECT_EQ(canonical("d=acc*1e30+m-n"), "d=acc*1e+30+m-n");
 }
 
+TEST(Expressions, MayHaveNoD) {
+  EXPECT_EQ(canonical("l[m]=logsumexp(acc)"), "y0[m]=logsumexp(acc)");
+  EXPECT_EQ(canonical("y=acc+b[n];z[m,n]=y;a[]=max(y)"), "t0=acc+x0[n];y0[m,n]=t0;y1[]=max(t0)");
+  EXPECT_FALSE(Expression::parse("l[m]=logsumexp(acc)")->stores_d());
+  EXPECT_TRUE(Expression::parse("d=acc;l[m]=logsumexp(acc)")->stores_d());
+  EXPECT_TRUE(Expression().stores_d());
+  EXPECT_EQ(terms::to_expression({{{"q", {Index::m}}, terms::acc(), Reduction::sum}})->text(),
+            "y0[m]=sum(acc)");
+}
+
 TEST(Expressions, StoreBesideD) {
   EXPECT_EQ(canonical("y=acc+r[m,n];d=y;q[m]=sum(y*y)"), "t0=acc+x0[m,n];d=t0;y0[m]=sum(t0*t0)");
   EXPECT_EQ(canonical("s[n,m]:bf16:ld=70=acc;d=relu(acc)"), "d=relu(acc);y0[n,m]:bf16:ld=70=acc");
@@ -203,7 +213,7 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   };
   expect("d=", "column 3: a name is missing");
   expect("d=acc+", "column 7: a name is missing");
-  expect("y=acc", "column 6: no statement says what d is");
+  expect("y=acc", "column 6: no statement says what d is, or stores anything");
   expect("d=acc;d=acc", "column 7: d has a value already");
   expect("d=foo(acc)", "column 3: no function is called foo");
   expect("d=add(acc,1)", "column 3: no function is called add");

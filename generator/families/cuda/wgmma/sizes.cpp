@@ -219,9 +219,10 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   // The copy engine stores boxes of rows that follow one another. Rows of a list's products may end
   // anywhere, so warps store them, through buffers where elements have two bytes or more.
   const bool list = lists_products(g);
-  const bool tma = !scatters(g) && !list && line_alignment(g, Operand::d) >= 16 &&
+  const bool stored = g.epilogue.expression.stores_d();
+  const bool tma = stored && !scatters(g) && !list && line_alignment(g, Operand::d) >= 16 &&
                    (w.d_bytes >= 2 || codes) && whole && one_pitch;
-  w.pairable = !summed && !tma && !list && w.d_bytes == 2;
+  w.pairable = !summed && !tma && !list && w.d_bytes == 2 && stored;
   const bool staged = list ? w.d_bytes >= 2 : w.pairable && !c.paired;
   w.store = !summed && tma ? WgmmaSizes::Store::tma
             : staged       ? WgmmaSizes::Store::staged
