@@ -8,7 +8,8 @@
 tensor([2., 2., 2.])
 
 Types and layouts are those of `kiln.matmul`, which says so where it cannot read a tensor as it lies.
-``torch.ops.kiln.matmul`` and ``torch.ops.kiln.linear`` are the operators, for ``torch.compile`` too.
+``torch.ops.kiln.matmul``, ``torch.ops.kiln.linear`` and ``torch.ops.kiln.matmul_epilogue`` are the
+operators, for ``torch.compile`` too.
 `Linear` is a module, and `patch` makes one of every ``torch.nn.Linear`` of a model:
 
 >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
@@ -21,7 +22,7 @@ Types and layouts are those of `kiln.matmul`, which says so where it cannot read
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 
@@ -30,6 +31,10 @@ from . import _kiln
 _library = torch.library.Library("kiln", "DEF")
 _library.define("matmul(Tensor a, Tensor b) -> Tensor")
 _library.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor")
+
+_library.define(
+    "matmul_epilogue(Tensor a, Tensor b, str epilogue, str[] names, Tensor[] operands) -> Tensor[]"
+)
 
 _ACTIVATIONS = {
     "none": lambda x: x,
@@ -45,6 +50,22 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if _is_direct(a, b):
         return _product(a, b)
     return torch.ops.kiln.matmul(a, b)
+
+
+def matmul_epilogue(
+    a: torch.Tensor, b: torch.Tensor, epilogue: str, /, **operands: torch.Tensor
+) -> Union[torch.Tensor, Dict[str, torch.Tensor]]:
+    """``a @ b`` with any function behind it, written as a line: ``d=gelu(acc+b[n])+r[m,n]``. Operands
+    are tensors by their names. What is stored beside D, or without one, comes by name in a
+    dictionary. Without gradients.
+
+    >>> x, w = torch.ones(2, 3), torch.ones(3, 4)
+    >>> matmul_epilogue(x, w, "d=acc*s[m];q[m]=sum(acc)", s=torch.tensor([1.0, 2.0]))["q"]
+    tensor([12., 12.])
+    """
+    names = [name for name, _, _ in _kiln.stored_by(epilogue)]
+    stored = torch.ops.kiln.matmul_epilogue(a, b, epilogue, list(operands), list(operands.values()))
+    return stored[0] if names == ["d"] else dict(zip(names, stored))
 
 
 def linear(
@@ -101,7 +122,7 @@ def patch(
 _TELLS_STREAM = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
 
 
-def _product(a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> torch.Tensor:
+def _product(a: torch.Tensor, b: torch.Tensor, /, **arguments: Any) -> torch.Tensor:
     if a.is_cuda and not _TELLS_STREAM:
         arguments["stream"] = torch.cuda.current_stream(a.device).cuda_stream
     if a.requires_grad:
@@ -233,7 +254,47 @@ def _linear_with_gradient(
         return torch.ops.kiln.linear(x, weight, bias, activation)
 
 
+def _matmul_epilogue(
+    a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
+) -> List[torch.Tensor]:
+    named = {name: operand.detach() for name, operand in zip(names, operands)}
+    made = _product(a, b, epilogue=epilogue, **named)
+    if not isinstance(made, dict):
+        return [made]
+    return [made[name] for name, _, _ in _kiln.stored_by(epilogue)]
+
+
+def _matmul_epilogue_without_gradient(
+    a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
+) -> List[torch.Tensor]:
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (a, b, *operands)):
+        raise RuntimeError(
+            "kiln.torch.matmul_epilogue has no gradient: call it under torch.no_grad(), or in the "
+            "forward and the backward of a torch.autograd.Function"
+        )
+    with _below_autograd():
+        return torch.ops.kiln.matmul_epilogue(a, b, epilogue, names, operands)
+
+
 # What torch.compile asks for: the result's shape and type.
+def _matmul_epilogue_shapes(
+    a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
+) -> List[torch.Tensor]:
+    d = torch.empty_like(torch.matmul(a, b), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
+    sizes = {"m": d.shape[-2], "n": d.shape[-1], "batch": d.shape[0]}
+    wide = torch.float64 if d.dtype == torch.float64 else torch.float32
+    made = []
+    for name, indices, dtype in _kiln.stored_by(epilogue):
+        if name == "d":
+            made.append(d)
+            continue
+        matrix = "m" in indices and "n" in indices
+        own = d.dtype if matrix and d.dtype in (torch.float16, torch.bfloat16) else wide
+        shape = [sizes[index] for index in indices]
+        made.append(d.new_empty(shape, dtype=own if dtype is None else getattr(torch, dtype)))
+    return made
+
+
 def _matmul_shape(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.matmul(a, b)
 
@@ -247,7 +308,10 @@ def _linear_shape(
 for _device in ("CPU", "CUDA"):
     _library.impl("matmul", _product, _device)
     _library.impl("linear", _linear, _device)
+    _library.impl("matmul_epilogue", _matmul_epilogue, _device)
 _library.impl("matmul", _matmul_with_gradient, "Autograd")
 _library.impl("linear", _linear_with_gradient, "Autograd")
+_library.impl("matmul_epilogue", _matmul_epilogue_without_gradient, "Autograd")
 _library.impl("matmul", _matmul_shape, "Meta")
+_library.impl("matmul_epilogue", _matmul_epilogue_shapes, "Meta")
 _library.impl("linear", _linear_shape, "Meta")

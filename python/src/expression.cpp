@@ -116,4 +116,31 @@ Expression expression_of(std::string_view text, const ExpressionCall& call, Oper
   return value_or_raise(value_or_raise(parsed.with_operands(all)).with_outputs(targets));
 }
 
+namespace {
+
+/// What a call with this epilogue returns: (name, its indices, its type if the text says one), d
+/// first, with its type None.
+py::list stored_by(const std::string& epilogue) {
+  const Expression parsed = value_or_raise(Expression::parse(epilogue));
+  py::list all;
+  if (parsed.stores_d()) all.append(py::make_tuple("d", py::make_tuple("m", "n"), py::none()));
+  constexpr const char* kNames[] = {"batch", "m", "n"};
+  for (const ExtraOutput& output : parsed.outputs()) {
+    py::list indices;
+    for (const Index index : output.target.index)
+      indices.append(kNames[static_cast<std::size_t>(index)]);
+    const py::object type =
+        output.target.dtype ? py::object(py::str(std::string(python_name(*output.target.dtype))))
+                            : py::object(py::none());
+    all.append(py::make_tuple(output.target.name, py::tuple(indices), type));
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_expression(py::module_& module) {
+  module.def("stored_by", &stored_by, py::arg("epilogue"));
+}
+
 }  // namespace kiln::python

@@ -36,4 +36,6 @@ struct ExpressionCall {
 Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
                          std::vector<double>& numbers, py::dict& results);
 
+void bind_expression(py::module_& module);
+
 }  // namespace kiln::python

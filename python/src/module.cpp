@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "errors.h"
+#include "expression.h"
 #include "lock.h"
 #include "log.h"
 #include "problem.h"
@@ -226,6 +227,7 @@ PYBIND11_MODULE(_kiln, module) {
     g_names[i] = PyUnicode_InternFromString(kKeywords[i].name);
   bind_lock(module);
   bind_engine(module);
+  bind_expression(module);
   bind_log(module);
   bind_product_list(module);
   bind_tune(module);

@@ -109,9 +109,35 @@ def test_bfloat16_trains():
     assert losses[-1] < losses[0] / 50
 
 
+def test_epilogues():
+    x, w, bias = torch.randn(6, 5), torch.randn(5, 4), torch.randn(4)
+    product, residual = x @ w, torch.randn(6, 4)
+    made = kt.matmul_epilogue(x, w, "d=relu(acc+b[n])+r[m,n]", b=bias, r=residual)
+    torch.testing.assert_close(made, torch.relu(product + bias) + residual)
+    made = kt.matmul_epilogue(x, w, "z[n,m]:fp64=acc;d=acc+1;q[m]=sum(acc*acc)")
+    assert list(made) == ["d", "z", "q"] and made["z"].dtype == torch.float64
+    torch.testing.assert_close(made["d"], product + 1)
+    torch.testing.assert_close(made["z"], product.T.double(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(made["q"], (product * product).sum(1))
+    alone = kt.matmul_epilogue(x, w, "l[m]=logsumexp(acc)")
+    torch.testing.assert_close(alone["l"], torch.logsumexp(product, 1))
+    with pytest.raises(RuntimeError, match="has no gradient"):
+        kt.matmul_epilogue(x.requires_grad_(), w, "d=relu(acc)")
+    with torch.no_grad():
+        torch.testing.assert_close(kt.matmul_epilogue(x, w, "d=relu(acc)"), torch.relu(product))
+
+
 def test_shapes_without_data():
     """As torch.compile asks for them."""
     from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        a, b = torch.empty(3, 8, dtype=torch.bfloat16), torch.empty(8, 4, dtype=torch.bfloat16)
+        made = kt.matmul_epilogue(a, b, "z[n,m]=acc;h[m,n]:fp32=acc;d=acc;q[m]=sum(acc);e[]=max(acc)")
+        types = {name: (tuple(t.shape), t.dtype) for name, t in made.items()}
+        assert types == {"d": ((3, 4), torch.bfloat16), "z": ((4, 3), torch.bfloat16),
+                         "h": ((3, 4), torch.float32), "q": ((3,), torch.float32),
+                         "e": ((), torch.float32)}  # fmt: skip
 
     with FakeTensorMode():
         x, w = torch.empty(2, 3, 8), torch.empty(4, 8)
