@@ -121,7 +121,7 @@ class Writer {
   std::optional<Bound> fused_sum(const Value& v) {
     const Course course = kFunctions[v.which].course;
     if (course != Course::sum && course != Course::difference) return std::nullopt;
-    const auto minus = [](const Bound& x) { return "-" + within(x, kBindsAtom); };
+    const auto minus = [](const Bound& x) { return fmt::format("-{}", within(x, kBindsAtom)); };
     const bool subtracts = course == Course::difference;
     if (const auto left = factors(v.of[0])) {
       const Bound right = value(v.of[1]);

@@ -34,7 +34,7 @@ def matmul(
     threads: int = 0,
     engine: Optional[Engine] = None,
     stream: Optional[int] = None,
-    epilogue: Optional[str] = None,
+    epilogue: Union[str, Callable[..., Any], None] = None,
     **operands: Any,
 ) -> Any: ...
 def matmul_list(

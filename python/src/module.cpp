@@ -199,7 +199,8 @@ other strides raise ValueError.
   shape is what their indices say, of float32, float64, float16 or bfloat16; on the CPU what has no
   index may be a number. Where it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, the call returns a
   dictionary of all that it stores, ``d`` among them; arrays that are given by these names are written. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``
-  may be names of operands. docs/guide/expressions.md has the language.
+  may be names of operands. docs/guide/expressions.md has the language. Or a function of ``acc`` and
+  the operands, of `kiln.expressions`.
 
 The same call gives the same bits. Other Python threads run meanwhile.
 

@@ -55,6 +55,8 @@ class Builder {
   }
   void read_out();
   void read_c();
+  std::vector<std::pair<std::string, PyObject*>> operands_of_epilogue() const;
+  std::string_view epilogue();
   void read_expression();
   void read_bias();
   void read_residual();
@@ -110,6 +112,7 @@ class Builder {
   }
 
   const Arguments& arguments_;
+  py::object traced_;  // the epilogue's text, of a function
   Output output_;
   Call call_;
   bool stacked_ = false;
@@ -296,8 +299,7 @@ void Builder::read_out() {
   Gemm& gemm = call_.gemm;
   if (arguments_.out_dtype) gemm = gemm.output(type_from(arguments_.out_dtype, "out_dtype"));
   const bool stores_d =
-      !arguments_.epilogue ||
-      value_or_raise(Expression::parse(text(arguments_.epilogue, "epilogue"))).stores_d();
+      !arguments_.epilogue || value_or_raise(Expression::parse(epilogue())).stores_d();
   if (!stores_d && arguments_.out) raise_type_error("out is given: the epilogue has no d");
   if (!arguments_.out) {
     if (output_ == Output::described || !stores_d) return;
@@ -334,13 +336,34 @@ void Builder::read_c() {
   call_.operands.c = c.data;
 }
 
-void Builder::read_expression() {
-  // Of matmul()'s own arguments an expression may read the bias and the residual by their names.
+/// Of matmul()'s own arguments an expression may read the bias and the residual by their names.
+std::vector<std::pair<std::string, PyObject*>> Builder::operands_of_epilogue() const {
   std::vector<std::pair<std::string, PyObject*>> given;
   if (arguments_.bias) given.emplace_back("bias", arguments_.bias);
   if (arguments_.residual) given.emplace_back("residual", arguments_.residual);
   for (const NamedArgument& each : arguments_.named)
     given.emplace_back(py::cast<std::string>(each.name), each.value);
+  return given;
+}
+
+/// The text; of a function what kiln.expressions makes of it.
+std::string_view Builder::epilogue() {
+  if (PyUnicode_Check(arguments_.epilogue) || !PyCallable_Check(arguments_.epilogue))
+    return text(arguments_.epilogue, "epilogue");
+  if (!traced_) {
+    py::dict shapes;
+    for (const auto& [name, value] : operands_of_epilogue())
+      shapes[name.c_str()] = py::tuple(py::getattr(py::handle(value), "shape", py::tuple()));
+    const Gemm& gemm = call_.gemm;
+    traced_ = py::module_::import("kiln.expressions")
+                  .attr("text_of")(py::handle(arguments_.epilogue), shapes,
+                                   py::make_tuple(gemm.m, gemm.n), gemm.batch > 1);
+  }
+  return text(traced_.ptr(), "epilogue");
+}
+
+void Builder::read_expression() {
+  const auto given = operands_of_epilogue();
   const auto argument = [&](const char* name) -> PyObject* {
     const auto found = std::ranges::find(given, name, &std::pair<std::string, PyObject*>::first);
     return found != given.end() ? found->second : nullptr;
@@ -352,7 +375,7 @@ void Builder::read_expression() {
                         type);
     };
   const Expression expression =
-      expression_of(text(arguments_.epilogue, "epilogue"),
+      expression_of(epilogue(),
                     {call_.gemm, call_.place, argument,
                      [&](PyObject* object, const char* name) {
                        const Array array = read(object, name, /*least_dims=*/0);

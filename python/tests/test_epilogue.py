@@ -132,6 +132,44 @@ def test_expression(a, b):
          np.tanh(2 * product) - matrix)
 
 
+def test_expressions_are_functions(a, b):
+    from kiln import expressions as ex
+
+    product = a.astype(float) @ b
+    columns, rows = np.linspace(-1, 1, N).astype(np.float32), np.linspace(1, 2, M).astype(np.float32)
+    matrix = np.random.default_rng(3).uniform(-1, 1, (M, N)).astype(np.float32)
+    near(kiln.matmul(a, b, epilogue=lambda acc, t, s, r: ex.maximum(acc * s + t, -0.25) * r - 1,
+                     t=columns, s=rows, r=matrix),
+         np.maximum(product * rows[:, None] + columns, -0.25) * matrix - 1)
+
+    def norm(acc, r):
+        y = acc + r
+        return {"d": ex.where(y > 0, y, 0.5 * y), "q": ex.sum(y * y), "top": ex.max(abs(y), "mn"),
+                "raw": acc, "g": ex.min(-acc / 2, over="m")}
+
+    made = kiln.matmul(a, b, epilogue=norm, r=matrix)
+    y = product + matrix
+    near(made["d"], np.where(y > 0, y, 0.5 * y))
+    near(made["raw"], product)
+    np.testing.assert_allclose(made["q"], (y * y).sum(1), rtol=1e-4)
+    np.testing.assert_allclose(made["top"], abs(y).max(), rtol=1e-5)
+    np.testing.assert_allclose(made["g"], (-product / 2).min(0), rtol=1e-4)
+    shapes = {"r": (M, N), "c": (), "z": (2, M, N)}
+    assert ex.text_of(norm, shapes, (M, N), False) == (
+        "kiln_t0=(acc+r[m,n]);d=where(kiln_t0>0.0,kiln_t0,(0.5*kiln_t0));q[m]=sum((kiln_t0*kiln_t0));"
+        "top[]=max(abs(kiln_t0));raw[m,n]=acc;g[n]=min(((-(acc))/2.0))")
+    assert ex.text_of(lambda acc, z: {"l": ex.logsumexp(acc + z)}, shapes, (M, N), True) == (
+        "l[batch,m]=logsumexp((acc+z[batch,m,n]))")
+    assert ex.text_of(lambda acc, c: ex.where(ex.n <= ex.m, acc, c), shapes, (M, N), False) == (
+        "d=where(n<=m,acc,c[])")
+    with pytest.raises(TypeError, match="no truth value"):
+        kiln.matmul(a, b, epilogue=lambda acc: acc if acc > 0 else -acc)
+    with pytest.raises(TypeError, match="c is not given"):
+        kiln.matmul(a, b, epilogue=lambda acc, c: acc + c)
+    with pytest.raises(ValueError, match="must be m, n or mn"):
+        kiln.matmul(a, b, epilogue=lambda acc: {"q": ex.sum(acc, "k")})
+
+
 def test_expressions_store_beside_out(a, b):
     product = a.astype(float) @ b
     squares, largest = np.empty(M, np.float32), np.empty((), np.float32)
