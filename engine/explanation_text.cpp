@@ -6,6 +6,8 @@
 
 #include "cache/keys.h"
 #include "engine/explanation.h"
+#include "generator/expression/code.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/timed_flops.h"
 
 namespace kiln {
@@ -57,6 +59,21 @@ std::string failures_text(const Explanation& why) {
   for (const auto& [kind, failed] : why.failures)
     out += fmt::format("  {} x {}: {}\n", failed.count, kind, first_row(failed.example));
   return out.empty() ? "" : "failed candidates:\n" + out;
+}
+
+/// What an expression costs beside the product.
+std::string expression_text(const Gemm& gemm, Vendor vendor) {
+  const Expression& expression = gemm.epilogue.expression;
+  std::int64_t read = 0;
+  for (std::size_t i = 0; i < expression.operands().size(); ++i)
+    read += span_bytes(gemm, extra_operand(i));
+  const std::string work =
+      vendor == Vendor::cpu
+          ? std::string()
+          : fmt::format("; some {:.0f} instructions an element", expression::work_of(expression));
+  return fmt::format("epilogue:  reads {:.3g} MB, stores {:.3g} MB beside {}D{}\n",
+                     double(read) * 1e-6, double(bytes_beside_d(gemm)) * 1e-6,
+                     expression.stores_d() ? "" : "an absent ", work);
 }
 
 std::string evidence_text(const Explanation& why) {
@@ -117,6 +134,7 @@ std::string text(const Explanation& why) {
       device.vendor == Vendor::cpu
           ? fmt::format("{} thread{}", device.compute_units, device.compute_units == 1 ? "" : "s")
           : fmt::format("{} units", device.compute_units));
+  if (!why.key.gemm.epilogue.expression.empty()) out += expression_text(why.key.gemm, device.vendor);
   out += fmt::format("config:    {}\n", why.config);
   if (!why.made_for.empty()) out += fmt::format("made for:  every CPU with {}\n", why.made_for);
   out += fmt::format("match:     {}: {}\n", name(why.match), why.reason);
