@@ -134,7 +134,8 @@ std::string text(const Explanation& why) {
       device.vendor == Vendor::cpu
           ? fmt::format("{} thread{}", device.compute_units, device.compute_units == 1 ? "" : "s")
           : fmt::format("{} units", device.compute_units));
-  if (!why.key.gemm.epilogue.expression.empty()) out += expression_text(why.key.gemm, device.vendor);
+  if (!why.key.gemm.epilogue.expression.empty())
+    out += expression_text(why.key.gemm, device.vendor);
   out += fmt::format("config:    {}\n", why.config);
   if (!why.made_for.empty()) out += fmt::format("made for:  every CPU with {}\n", why.made_for);
   out += fmt::format("match:     {}: {}\n", name(why.match), why.reason);
