@@ -64,15 +64,12 @@ std::string failures_text(const Explanation& why) {
 /// What an expression costs beside the product.
 std::string expression_text(const Gemm& gemm, Vendor vendor) {
   const Expression& expression = gemm.epilogue.expression;
-  std::int64_t read = 0;
-  for (std::size_t i = 0; i < expression.operands().size(); ++i)
-    read += span_bytes(gemm, extra_operand(i));
   const std::string work =
       vendor == Vendor::cpu
           ? std::string()
           : fmt::format("; some {:.0f} instructions an element", expression::work_of(expression));
   return fmt::format("epilogue:  reads {:.3g} MB, stores {:.3g} MB beside {}D{}\n",
-                     double(read) * 1e-6, double(bytes_beside_d(gemm)) * 1e-6,
+                     double(bytes_of_extras(gemm)) * 1e-6, double(bytes_beside_d(gemm)) * 1e-6,
                      expression.stores_d() ? "" : "an absent ", work);
 }
 

@@ -168,7 +168,7 @@ double work_of(const Expression& expression) {
         kFunctions[v.which].course == Course::quotient && program.values[v.of[1]].op == Op::number;
     work += by_number ? 1 : kFunctions[v.which].work;
   }
-  // As functions.cpp has them: of code for sm_90a.
+  // Operands: counted in a turn of cuda_wgmma's loop, code for sm_90a. What is stored: estimates.
   constexpr double kMatrix = 5, kAlongN = 4, kAlongM = 2, kStored = 6, kReduced = 5;
   for (const ExtraOperand& x : program.operands)
     work += is_matrix(x) ? kMatrix : has_index(x, Index::n) ? kAlongN : kAlongM;

@@ -322,6 +322,13 @@ std::int64_t bytes_beside_d(const Gemm& gemm) {
   return bytes;
 }
 
+std::int64_t bytes_of_extras(const Gemm& gemm) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < gemm.epilogue.expression.operands().size(); ++i)
+    bytes += span_bytes(gemm, extra_operand(i));
+  return bytes;
+}
+
 Scale scale_of(const Gemm& gemm, Operand which) {
   switch (which) {
     case Operand::a:

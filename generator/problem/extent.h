@@ -100,6 +100,8 @@ std::int64_t span_bytes(const Gemm& gemm, Operand which);
 
 /// What buffers of all that calls write beside D must hold.
 std::int64_t bytes_beside_d(const Gemm& gemm);
+/// Bytes of what an expression reads.
+std::int64_t bytes_of_extras(const Gemm& gemm);
 
 /// How many elements share a scale of one kind: `lines` of them (kEveryLine: all) × `along`
 /// elements of k; 0 stands for all of k.

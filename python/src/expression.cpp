@@ -76,9 +76,8 @@ void take_layout(ExtraOperand& operand, const Array& array, const Gemm& gemm) {
 
 }  // namespace
 
-Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
+Expression expression_of(const Expression& parsed, const ExpressionCall& call, Operands& operands,
                          std::vector<double>& numbers, py::dict& results) {
-  const Expression parsed = value_or_raise(Expression::parse(text));
   std::vector<ExtraOperand> all(parsed.operands().begin(), parsed.operands().end());
   numbers.reserve(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {

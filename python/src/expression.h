@@ -28,12 +28,11 @@ struct ExpressionCall {
   std::function<py::object(const std::vector<std::int64_t>& shape, DType type)> make;
 };
 
-/// `text` with the types and leading dimensions of its operands and outputs; their pointers go to
+/// `parsed` with the types and leading dimensions of its operands and outputs; their pointers go to
 /// `operands`, numbers of Python to `numbers`, which must not move until the call is over, and what
 /// is stored beside D to `results`, by name. Throws Python's
-/// TypeError (an operand is missing, or of another type) and kiln.BadInput (the expression, a
-/// shape, strides).
-Expression expression_of(std::string_view text, const ExpressionCall& call, Operands& operands,
+/// TypeError (an operand is missing, or of another type) and kiln.BadInput (a shape, strides).
+Expression expression_of(const Expression& parsed, const ExpressionCall& call, Operands& operands,
                          std::vector<double>& numbers, py::dict& results);
 
 void bind_expression(py::module_& module);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "errors.h"
 #include "factor.h"
@@ -56,7 +57,7 @@ class Builder {
   void read_out();
   void read_c();
   std::vector<std::pair<std::string, PyObject*>> operands_of_epilogue() const;
-  std::string_view epilogue();
+  const Expression& epilogue();
   void read_expression();
   void read_bias();
   void read_residual();
@@ -112,7 +113,7 @@ class Builder {
   }
 
   const Arguments& arguments_;
-  py::object traced_;  // the epilogue's text, of a function
+  std::optional<Expression> epilogue_;
   Output output_;
   Call call_;
   bool stacked_ = false;
@@ -298,8 +299,7 @@ void Builder::read_numerics() {
 void Builder::read_out() {
   Gemm& gemm = call_.gemm;
   if (arguments_.out_dtype) gemm = gemm.output(type_from(arguments_.out_dtype, "out_dtype"));
-  const bool stores_d =
-      !arguments_.epilogue || value_or_raise(Expression::parse(epilogue())).stores_d();
+  const bool stores_d = !arguments_.epilogue || epilogue().stores_d();
   if (!stores_d && arguments_.out) raise_type_error("out is given: the epilogue has no d");
   if (!arguments_.out) {
     if (output_ == Output::described || !stores_d) return;
@@ -346,20 +346,20 @@ std::vector<std::pair<std::string, PyObject*>> Builder::operands_of_epilogue() c
   return given;
 }
 
-/// The text; of a function what kiln.expressions makes of it.
-std::string_view Builder::epilogue() {
-  if (PyUnicode_Check(arguments_.epilogue) || !PyCallable_Check(arguments_.epilogue))
-    return text(arguments_.epilogue, "epilogue");
-  if (!traced_) {
+/// Of the text, or of the text that kiln.expressions makes of a function.
+const Expression& Builder::epilogue() {
+  if (epilogue_) return *epilogue_;
+  py::object line = py::reinterpret_borrow<py::object>(arguments_.epilogue);
+  if (!PyUnicode_Check(line.ptr()) && PyCallable_Check(line.ptr())) {
     py::dict shapes;
     for (const auto& [name, value] : operands_of_epilogue())
       shapes[name.c_str()] = py::tuple(py::getattr(py::handle(value), "shape", py::tuple()));
     const Gemm& gemm = call_.gemm;
-    traced_ = py::module_::import("kiln.expressions")
-                  .attr("text_of")(py::handle(arguments_.epilogue), shapes,
-                                   py::make_tuple(gemm.m, gemm.n), gemm.batch > 1);
+    line = py::module_::import("kiln.expressions")
+               .attr("text_of")(line, shapes, py::make_tuple(gemm.m, gemm.n), gemm.batch > 1);
   }
-  return text(traced_.ptr(), "epilogue");
+  epilogue_ = value_or_raise(Expression::parse(text(line.ptr(), "epilogue")));
+  return *epilogue_;
 }
 
 void Builder::read_expression() {

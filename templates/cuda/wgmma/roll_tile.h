@@ -89,9 +89,11 @@ KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& wor
     take_sums(some, sums, turn);
     Words words[kHeld / 2];
     _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
-    const int then = turn + 1 < kTurns ? turn + 1 : 0;
-    of_turn::load_words(next, out, left0 + then / (kSums / kHeld) * 64 + lane / 4,
-                        right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0, in_pairs);
+    const int then = turn + 1;
+    if (then < kTurns)
+      of_turn::load_words(next, out, left0 + then / (kSums / kHeld) * 64 + lane / 4,
+                          right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
+                          in_pairs);
     of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, inside, in_pairs,
                          0);
     //% if store == direct && stores_d

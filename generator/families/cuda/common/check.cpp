@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "generator/render/embedded.h"
 #include "generator/render/template.h"
 #include "generator/space/platform.h"
@@ -33,8 +35,9 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"has_fp8", "0"},
                                            {"mx_scales", "0"},
                                            {"has_bf16_cvt", "0"}});
-      // They ask about nothing else; what else they asked would be named by an exception.
-      source.text += fmt::format("\n// ---- {} ----\n{}", path, part.value());
+      // They ask about nothing else: a mistake in the sources, not in what anybody gave.
+      if (!part) throw std::logic_error(fmt::format("{}: {}", path, part.error().message));
+      source.text += fmt::format("\n// ---- {} ----\n{}", path, *part);
       if (path.ends_with("types.h")) source.text += parameters;
     }
   return source;

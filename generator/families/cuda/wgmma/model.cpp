@@ -127,14 +127,6 @@ double bytes_of(const Gemm& g) {
          double(g.batch) * double(g.columns_of_b()) * double(g.k) * size_of(g.b.dtype);
 }
 
-/// Bytes that an expression reads and stores beside D.
-double read_beside_d(const Gemm& g) {
-  double bytes = double(bytes_beside_d(g));
-  for (std::size_t i = 0; i < g.epilogue.expression.operands().size(); ++i)
-    bytes += double(span_bytes(g, extra_operand(i)));
-  return bytes;
-}
-
 /// Cycles of a warpgroup to store one element of D. Where rows of D stand at any
 /// address they are counted in instructions, not fitted: 16 rows of 64 elements are some 9 turns of
 /// 350 cycles through a warp's buffer, and a pair some 9 instructions of a warp.
@@ -178,8 +170,8 @@ double bytes_beyond(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
 /// the rate of a port. Below that, a pair gets what its pipelines keep in flight for a latency.
 double memory_ns(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w, const CudaWgmma& c) {
   const double rate = kOfNominal * std::max(1, d.gpu.memory_gbs);
-  const double bytes =
-      bytes_of(p.gemm) + read_beside_d(p.gemm) + kBytesBeyond * bytes_beyond(p, w, c);
+  const double bytes = bytes_of(p.gemm) + double(bytes_beside_d(p.gemm) + bytes_of_extras(p.gemm)) +
+                       kBytesBeyond * bytes_beyond(p, w, c);
   const int sms = std::max(2, w.cluster);  // that work on one tile, or the two of a pair
   const double groups = std::max(1, d.compute_units / sms);
   const double flight = double(w.cluster) * c.stages * (c.left + c.right) * 128;
