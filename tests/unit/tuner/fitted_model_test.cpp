@@ -170,8 +170,13 @@ TEST(FittedModel, IsCurrentWhileTheAnalyticModelPredictsWhatItDid) {
   const auto [configs, rows] = measured({2.0, 1.0}, kShapes);
   Parts parts(FittedModel::fit(rows, configs, kH200).text());
   EXPECT_TRUE(FittedModel::parse(parts.text())->is_current(shape(7, 8, 9), kH200));
-  parts.kernels[1].predicted_ns = std::to_string(std::stod(parts.kernels[1].predicted_ns) * 1.01);
-  EXPECT_FALSE(FittedModel::parse(parts.text())->is_current(shape(7, 8, 9), kH200));
+  const double predicted = std::stod(parts.kernels[1].predicted_ns);
+  for (const double factor : {1.0005, 0.9995, 1.002, 0.998}) {
+    parts.kernels[1].predicted_ns = std::to_string(predicted * factor);
+    EXPECT_EQ(FittedModel::parse(parts.text())->is_current(shape(7, 8, 9), kH200),
+              std::abs(factor - 1) < 0.001)
+        << factor;
+  }
 }
 
 // Sizes that no problem of the class may have: a file says what it likes.
