@@ -40,7 +40,7 @@ Result<std::vector<double>> host_call_times(Engine& engine, const Gemm& gemm,
   HostArgs call = make_args(inside.problem, operands, inside.args.division);
   // The kernel alone leaves values that nobody reduces.
   if (call.reduced_of != nullptr)
-    if (Status ok = Reductions(inside.problem.gemm, call).redirect(call); !ok)
+    if (Status ok = redirect_reduced(inside.problem.gemm, call); !ok)
       return tl::unexpected(ok.error());
   const auto args = with_workspace(call, inside.workspace_bytes);
   if (!args) return tl::unexpected(args.error());

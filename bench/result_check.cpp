@@ -15,6 +15,7 @@
 #include "tuner/verify/amax.h"
 #include "tuner/verify/data.h"
 #include "tuner/verify/quantised.h"
+#include "tuner/verify/reduced_lines.h"
 #include "tuner/verify/terms.h"
 
 namespace kiln {
@@ -46,13 +47,14 @@ std::optional<std::string> unwritten(const Gemm& g, const void* d) {
   return std::nullopt;
 }
 
-/// `amax` is told what is expected of these lines.
+/// `amax` is told what is expected of these lines. `reduced`: of their batch.
 std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const void* d,
-                                       const Products& p, ExpectedAmax& amax) {
+                                       const Products& p, std::span<const ExpectedLines> reduced,
+                                       ExpectedAmax& amax) {
   const bool rows = p.lines.along == Lines::Along::rows;
   const auto length = std::size_t(rows ? g.n : g.m);
   std::vector<double> value(length), error(length);
-  TermReader terms(g, o, p.lines.batch, p.lines.along);
+  TermReader terms(g, o, p.lines.batch, p.lines.along, reduced);
   for (std::size_t line = 0; line < p.lines.index.size(); ++line) {
     const std::int64_t index = p.lines.index[line];
     expect(g, Scaling{}, terms.read(p, line, 0, std::int64_t(length)), value, error);
@@ -161,9 +163,14 @@ std::optional<std::string> ResultCheck::fault_of(const void* d) const {
   for (const Part& part : parts_) {
     const void* const own = d_of(part, d);
     if (auto fault = unwritten(part.product.gemm, own)) return fault;
-    for (const Products& products : part.expected)
-      if (auto fault = wrong_lines(part.product.gemm, part.operands, own, products, amax))
+    std::vector<KnownLines> known;
+    for (const Products& products : part.expected) known.emplace_back(part.product.gemm, products);
+    for (const Products& products : part.expected) {
+      const std::vector<ExpectedLines> reduced =
+          reduced_lines(part.product.gemm, part.operands, Scaling{}, known, products.lines.batch);
+      if (auto fault = wrong_lines(part.product.gemm, part.operands, own, products, reduced, amax))
         return fault;
+    }
   }
   return gemm_.amax_d ? wrong_amax(d, amax) : std::nullopt;
 }

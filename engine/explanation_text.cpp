@@ -7,6 +7,7 @@
 #include "cache/keys.h"
 #include "engine/explanation.h"
 #include "generator/expression/code.h"
+#include "generator/expression/halves.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/timed_flops.h"
 
@@ -68,9 +69,15 @@ std::string expression_text(const Gemm& gemm, Vendor vendor) {
       vendor == Vendor::cpu
           ? std::string()
           : fmt::format("; some {:.0f} instructions an element", expression::work_of(expression));
-  return fmt::format("epilogue:  reads {:.3g} MB, stores {:.3g} MB beside {}D{}\n",
+  const expression::Halves* const halves = expression::halves_in(expression);
+  const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
+  const std::string keeps = halves == nullptr || !halves->keeps
+                                ? std::string()
+                                : fmt::format(", keeps {:.3g} MB until all are reduced",
+                                              elements * size_of(type_of_values(gemm)) * 1e-6);
+  return fmt::format("epilogue:  reads {:.3g} MB, stores {:.3g} MB beside {}D{}{}\n",
                      double(bytes_of_extras(gemm)) * 1e-6, double(bytes_beside_d(gemm)) * 1e-6,
-                     expression.stores_d() ? "" : "an absent ", work);
+                     expression.stores_d() ? "" : "an absent ", keeps, work);
 }
 
 std::string evidence_text(const Explanation& why) {

@@ -17,6 +17,7 @@
 #include "runtime/backend.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reductions.h"
+#include "runtime/cpu/reference_expression.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/no_cancel.h"
@@ -123,12 +124,14 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   if (plan.kernel) return launch(*plan.kernel, args, plan.used_threads, plan.workspace_bytes);
   const PackedLayout* packed = plan.gemm.b_packed ? &plan.packed_layout : nullptr;
   clear_amax(args);
-  return reducing(args, plan.threads, [&](const HostArgs& own) -> Status {
+  const auto run = [&](const HostArgs& own) -> Status {
     parallel(plan.threads, [&](int thread, int threads) {
       run_reference(plan.problem, own, packed, thread, threads);
     });
     return {};
-  });
+  };
+  return reducing(args, run,
+                  [&](const KilnArgs& own) { reduce_reference(plan.problem, own, plan.threads); });
 }
 
 /// Whether what a call writes beside D meets no other operand.

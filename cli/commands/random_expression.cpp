@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "generator/expression/functions.h"
 
@@ -15,6 +16,10 @@ namespace language = expression;
 constexpr std::array kDrawnOperands{"b[n]",        "r[m,n]",     "s[m]",         "t[n,m]:fp32",
                                     "c[]",         "e[batch,n]", "f[batch,m,n]", "g[n]:fp16",
                                     "h[m,n]:bf16", "i[batch]",   "j[m]:fp64",    "k[batch,n,m]"};
+
+/// What is read of many elements: of each of them in {}.
+constexpr std::array kDrawnReductions{"sum[m]({})", "max[n]({})", "min[]({})",
+                                      "logsumexp[m](min({},8))"};
 
 /// What is stored beside D, with the index that a batch needs.
 constexpr std::array kDrawnOutputs{";u[batch,m,n]={}",         ";p[batch,m]=sum({})",
@@ -34,16 +39,23 @@ class ExpressionDraw {
       out = fmt::format("y={};", value(2));
       named_ = true;
     }
+    // Sometimes what is stored is made of what is reduced.
+    if (draw_.one_in(4))
+      reduced_ = fmt::format(
+          fmt::runtime(kDrawnReductions.at(draw_.below(kDrawnReductions.size()))), value(2));
     // Sometimes there is no D.
     const bool stores_beside = draw_.one_in(3), stores_d = !stores_beside || !draw_.one_in(3);
     if (stores_d) out += fmt::format("d={}", value(3));
     if (!stores_beside) return out;
+    const bool reads = !std::exchange(reduced_, {}).empty();
     std::string stored;
     const std::uint64_t first = draw_.below(kDrawnOutputs.size());
     for (std::uint64_t i = 0; i < 1 + draw_.below(2); ++i) {
       const std::string_view output = kDrawnOutputs.at((first + 3 * i) % kDrawnOutputs.size());
       stored += fmt::format(fmt::runtime(output), value(2));
     }
+    if (!reads && draw_.one_in(4))
+      stored += fmt::format(";root[batch,m]=rsqrt(1+sum(abs({})))", value(2));
     return out + stored.substr(stores_d ? 0 : 1);
   }
 
@@ -59,6 +71,7 @@ class ExpressionDraw {
       case 4:
         return kDrawnOperands.at(first_ + draw_.below(3));
       case 5:
+        if (!reduced_.empty()) return reduced_;
         if (named_) return "y";
         [[fallthrough]];
       default:
@@ -105,6 +118,7 @@ class ExpressionDraw {
 
   Draw& draw_;
   bool named_ = false;
+  std::string reduced_;
   std::uint64_t first_ = draw_.below(kDrawnOperands.size() - 2);
 };
 

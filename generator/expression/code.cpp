@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "generator/expression/functions.h"
+#include "generator/expression/halves.h"
 #include "generator/expression/writer.h"
 
 namespace kiln::expression {
@@ -66,6 +67,8 @@ struct CodeStyle {
       out += fmt::format("{}{}", i > 0 ? ", " : "", arguments[i].text);
     return out + ')';
   }
+  /// Halves have none.
+  static std::string reduced(Line, std::string_view value) { return std::string(value); }
   static std::string statement(std::string_view name, std::string_view value) {
     return fmt::format("const Value {} = {};\n", name, value);
   }
@@ -83,10 +86,18 @@ std::string load(const Program& program, std::size_t i, const Dialect& dialect) 
                      of_operand(load_of(program.operands[i], dialect), i));
 }
 
+/// Whether a value is operand i: a half has those of the other one too.
+bool reads(const Program& program, std::size_t i) {
+  return std::ranges::any_of(program.values, [&](const Value& value) {
+    return value.op == Op::operand && value.which == i;
+  });
+}
+
 /// Statements that load the operands.
 std::string loads(const Program& program, const Dialect& dialect) {
   std::string out;
-  for (std::size_t i = 0; i < program.operands.size(); ++i) out += load(program, i, dialect);
+  for (std::size_t i = 0; i < program.operands.size(); ++i)
+    if (reads(program, i)) out += load(program, i, dialect);
   return out;
 }
 
@@ -107,10 +118,14 @@ std::string of_output(std::string_view form, std::size_t i, std::string_view typ
 /// Stores an output's value.
 std::string store(const ExtraOutput& output, std::size_t i, std::string_view type,
                   const std::string& value, const Dialect& dialect) {
-  const std::string_view form = is_reduced(output)                       ? dialect.store_value
-                                : output.target.index.back() == Index::n ? dialect.store_rows
-                                                                         : dialect.store_columns;
-  return of_output(form, i, type, value);
+  const auto form = [&]() -> std::string_view {
+    if (is_reduced(output)) return dialect.store_value;
+    if (is_matrix(output.target))
+      return output.target.index.back() == Index::n ? dialect.store_rows : dialect.store_columns;
+    if (has_index(output.target, Index::m)) return dialect.store_along_m;
+    return has_index(output.target, Index::n) ? dialect.store_along_n : dialect.store_one;
+  };
+  return of_output(form(), i, type, value);
 }
 
 /// An output's value that was left for later.
@@ -127,6 +142,8 @@ std::string statements(const Program& program, const std::vector<DType>& types,
   out += writer.named_values();
   if (program.stores_d) out += fmt::format("v = {};\n", writer.result());
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.results[i] == kNotStored) continue;
+    if (dialect.leave.empty() && shares_kept(program, i)) continue;
     const std::string_view type = dialect.type(types[i]);
     out += dialect.leave.empty() ? store(program.outputs[i], i, type, writer.result(i), dialect)
                                  : of_output(dialect.leave, i, type, writer.result(i));
@@ -140,22 +157,54 @@ void add_values(TemplateValues& to, const Expression& expression) {
   for (int i = 0; i < kFunctionCount; ++i) to[fmt::format("uses_{}", kFunctions[i].name)] = "0";
   to["expression"] = expression.text();
   const auto flag = [](bool is) { return is ? "1" : "0"; };
+  const bool empty = expression.empty();
+  const Halves* const halves = empty ? nullptr : expression.program()->half_of;
+  const auto stores = [&](auto what) {
+    for (std::size_t i = 0; i < expression.outputs().size(); ++i)
+      if (expression.program()->results[i] != kNotStored && what(expression.outputs()[i]))
+        return true;
+    return false;
+  };
   to["stores_d"] = flag(expression.stores_d());
   to["outputs"] = flag(!expression.outputs().empty());
-  to["stores_matrices"] =
-      flag(std::ranges::any_of(expression.outputs(), [](const auto& x) { return !is_reduced(x); }));
-  to["reduces_all"] = flag(std::ranges::any_of(expression.outputs(), reduces_all));
-  to["reduces"] = flag(reduces(expression));
-  if (expression.empty()) return;
-  for (const auto& value : expression.program()->values)
-    if (value.op == Op::call) to[fmt::format("uses_{}", kFunctions[value.which].name)] = "1";
+  to["stores_matrices"] = flag(stores([](const auto& x) { return !is_reduced(x); }));
+  to["reduces_all"] = flag(stores(reduces_all));
+  to["reduces"] = flag(stores(is_reduced));
+  const auto of_columns = [](const ExtraOutput& x) {
+    return is_reduced(x) && has_index(x.target, Index::n);
+  };
+  to["reduces_columns"] = flag(stores(of_columns));
+  to["reduces_rows"] =
+      flag(stores([&](const ExtraOutput& x) { return is_reduced(x) && !of_columns(x); }));
+  to["reduces_exponentials"] =
+      flag(stores([](const ExtraOutput& x) { return x.reduction == Reduction::logsumexp; }));
+  to["behind"] = flag(halves != nullptr);
+  to["behind_d"] = flag(halves != nullptr && halves->behind.stores_d);
+  const bool elements = halves != nullptr && halves->stores_elements;
+  to["behind_rows"] = flag(elements || (halves != nullptr && halves->stores_rows));
+  to["behind_columns"] = flag(elements || (halves != nullptr && halves->stores_columns));
+  if (empty) return;
+  const auto add = [&](const Program& program) {
+    for (const auto& value : program.values)
+      if (value.op == Op::call) to[fmt::format("uses_{}", kFunctions[value.which].name)] = "1";
+  };
+  add(*expression.program());
+  if (halves != nullptr) add(halves->behind);
 }
 
 bool uses_exponential(const Expression& expression) {
   if (expression.empty()) return false;
-  return std::ranges::any_of(expression.program()->values, [](const Value& value) {
-    return value.op == Op::call && kFunctions[value.which].exponential;
-  });
+  const auto uses = [](const Program& program) {
+    return std::ranges::any_of(program.values, [](const Value& value) {
+      return value.op == Op::call && kFunctions[value.which].exponential;
+    });
+  };
+  const Halves* const halves = expression.program()->half_of;
+  if (std::ranges::any_of(expression.outputs(), [](const ExtraOutput& output) {
+        return output.reduction == Reduction::logsumexp;
+      }))
+    return true;
+  return uses(*expression.program()) || (halves != nullptr && uses(halves->behind));
 }
 
 double work_of(const Expression& expression) {
@@ -170,51 +219,145 @@ double work_of(const Expression& expression) {
   }
   // Operands: counted in a turn of cuda_wgmma's loop, code for sm_90a. What is stored: estimates.
   constexpr double kMatrix = 5, kAlongN = 4, kAlongM = 2, kStored = 6, kReduced = 5;
-  for (const ExtraOperand& x : program.operands)
-    work += is_matrix(x) ? kMatrix : has_index(x, Index::n) ? kAlongN : kAlongM;
-  for (const ExtraOutput& y : program.outputs) work += is_reduced(y) ? kReduced : kStored;
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const ExtraOperand& x = program.operands[i];
+    if (reads(program, i))
+      work += is_matrix(x) ? kMatrix : has_index(x, Index::n) ? kAlongN : kAlongM;
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    if (program.results[i] != kNotStored)
+      work += is_reduced(program.outputs[i]) ? kReduced : kStored;
   return work;
 }
+
+namespace {
+
+using Files = std::map<std::string, std::string, std::less<>>;
+
+/// Members of a struct `out`, and the statements that fill them.
+struct Members {
+  std::string members, pointers;
+  void add(std::string_view type, std::string_view name, std::string_view from,
+           const std::string& offset) {
+    members += fmt::format("{}* {};\n", type, name);
+    pointers += fmt::format("out.{} = static_cast<{}*>({}){};\n", name, type, from, offset);
+  }
+  void add_ld(std::string_view name, std::string_view from) {
+    members += fmt::format("i64 {};\n", name);
+    pointers += fmt::format("out.{} = {};\n", name, from);
+  }
+};
+
+/// Operand i, as the caller has it.
+void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type) {
+  to.add(fmt::format("const {}", type), fmt::format("x{}", i), fmt::format("args.extra[{}]", i),
+         has_index(operand, Index::batch) ? fmt::format(" + batch * args.extra_stride[{}]", i)
+                                          : std::string());
+  if (is_matrix(operand)) to.add_ld(fmt::format("ld{}", i), fmt::format("args.extra_ld[{}]", i));
+}
+
+/// Output i, of elements of this type.
+void add_output(Members& to, std::size_t i, std::string_view type) {
+  to.add(type, fmt::format("y{}", i), fmt::format("args.outputs[{}]", i),
+         fmt::format(" + batch * args.output_stride[{}]", i));
+  to.add_ld(fmt::format("ldy{}", i), fmt::format("args.output_ld[{}]", i));
+}
+
+/// What `behind` reads of the product's half, as its operand i: of output `slot`.
+void add_read(Members& to, const ExtraOperand& operand, std::size_t i, std::size_t slot,
+              const Dialect& dialect) {
+  const bool kept = is_matrix(operand);
+  const std::string_view memory = kept ? "outputs" : "reduced";
+  const std::string_view stride = kept ? "output_stride" : "reduced_stride";
+  to.add(fmt::format("const {}", dialect.value), fmt::format("x{}", i),
+         fmt::format("args.{}[{}]", memory, slot),
+         fmt::format(" + batch * args.{}[{}]", stride, slot));
+  if (kept) to.add_ld(fmt::format("ld{}", i), fmt::format("args.output_ld[{}]", slot));
+}
+
+/// Of a kernel's half: fetches of what is read and written of rows of matrices.
+std::string fetches(const Program& program, const Dialect& dialect) {
+  std::string out;
+  const auto fetch = [&](char letter, std::string_view ld, std::size_t i, int write) {
+    out += fmt::format(fmt::runtime(dialect.fetch), fmt::arg("x", fmt::format("{}{}", letter, i)),
+                       fmt::arg("ld", fmt::format("{}{}", ld, i)), fmt::arg("write", write)) +
+           "\n";
+  };
+  const auto in_rows = [](const ExtraOperand& x) {
+    return is_matrix(x) && x.index.back() == Index::n;
+  };
+  for (std::size_t i = 0; i < program.operands.size(); ++i)
+    if (reads(program, i) && in_rows(program.operands[i])) fetch('x', "ld", i, 0);
+  for (std::size_t i = 0; i < program.outputs.size(); ++i)
+    if (program.results[i] != kNotStored && !shares_kept(program, i) &&
+        (is_reduced(program.outputs[i]) || in_rows(program.outputs[i].target)))
+      fetch('y', "ldy", i, 1);
+  return out;
+}
+
+/// The step behind the reductions.
+Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& dialect) {
+  const Program& program = halves.behind;
+  Members out;
+  std::string fields, stored;
+  const std::size_t own = program.operands.size() - halves.lines - (halves.keeps ? 1 : 0);
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    if (!reads(program, i)) continue;
+    fields += fmt::format("Real x{};\n", i);
+    if (i < own)
+      add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
+    else
+      add_read(out, program.operands[i], i, halves.output_of(i - own), dialect);
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.results[i] == kNotStored) continue;
+    const std::string_view type = dialect.type(types.outputs[i]);
+    add_output(out, i, type);
+    fields += fmt::format("Real y{};\n", i);
+    if (!dialect.leave.empty())
+      stored += store(program.outputs[i], i, type, left_value(i, dialect), dialect);
+  }
+  return {{"expression/behind_members", or_none(std::move(out.members))},
+          {"expression/behind_pointers", or_none(std::move(out.pointers))},
+          {"expression/behind_fields", or_none(std::move(fields))},
+          {"expression/behind_loads", or_none(loads(program, dialect))},
+          {"expression/behind_values", or_none(statements(program, types.outputs, dialect))},
+          {"expression/behind_stored", or_none(std::move(stored))}};
+}
+
+}  // namespace
 
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect) {
   if (expression.empty()) return {};
   const Program& program = *expression.program();
-  std::string members, pointers, fields;
+  Members out;
+  std::string fields;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
-    const ExtraOperand& operand = program.operands[i];
-    const std::string_view type = dialect.type(types.operands[i]);
-    const std::string batch = has_index(operand, Index::batch)
-                                  ? fmt::format(" + batch * args.extra_stride[{}]", i)
-                                  : std::string();
-    members += fmt::format("const {}* x{};\n", type, i);
+    if (!reads(program, i)) continue;
+    add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
     fields += fmt::format("Real x{};\n", i);
-    pointers +=
-        fmt::format("out.x{0} = static_cast<const {1}*>(args.extra[{0}]){2};\n", i, type, batch);
-    if (!is_matrix(operand)) continue;
-    members += fmt::format("i64 ld{};\n", i);
-    pointers += fmt::format("out.ld{0} = args.extra_ld[{0}];\n", i);
   }
-  std::string reductions, rest, stored, kept, together;
+  std::string reductions, of_rows, of_columns, rest, rest_of_rows, stored, kept, together;
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.results[i] == kNotStored) continue;
     const ExtraOutput& output = program.outputs[i];
     const std::string_view type = dialect.type(types.outputs[i]);
-    const std::string_view element = is_reduced(output) ? dialect.value : type;
-    members += fmt::format("{}* y{};\ni64 ldy{};\n", element, i, i);
-    pointers += fmt::format(
-        "out.y{0} = static_cast<{1}*>(args.outputs[{0}]) + batch * args.output_stride[{0}];\n"
-        "out.ldy{0} = args.output_ld[{0}];\n",
-        i, element);
+    add_output(out, i, is_reduced(output) ? dialect.value : type);
     fields += fmt::format("Real y{};\n", i);
     if (!dialect.leave.empty()) {
       std::string& later = is_reduced(output) ? kept : stored;
-      later += store(output, i, type, left_value(i, dialect), dialect);
+      if (!shares_kept(program, i))
+        later += store(output, i, type, left_value(i, dialect), dialect);
     }
     if (!is_reduced(output)) continue;
     const auto reduce = [&](std::string_view what) {
-      return fmt::format("if (output == {0}) reduce_{1}<{2}, {3}>(args, {0});\n", i, what,
+      return fmt::format("reduce_{1}<{2}, {3}>(args, {0});\n", i, what,
                          kReducers.at(static_cast<std::size_t>(output.reduction)), type);
+    };
+    const auto where_it_is = [&](const std::string& statement) {
+      return fmt::format("if (output == {}) {}", i, statement);
     };
     const bool all = reduces_all(output);
     together += fmt::format(
@@ -222,21 +365,29 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
         "                        [&](int e) {{ return extras[e].y{0}; }});\n",
         i, kReducers.at(static_cast<std::size_t>(output.reduction)),
         all || has_index(output.target, Index::m));
-    reductions += reduce(has_index(output.target, Index::m)   ? "rows"
-                         : has_index(output.target, Index::n) ? "columns"
-                                                              : "all");
-    if (all) rest += reduce("rest");
+    const bool columns = has_index(output.target, Index::n);
+    const std::string reduces = reduce(columns ? "columns" : all ? "all" : "rows");
+    reductions += where_it_is(reduces);
+    (columns ? of_columns : of_rows) += reduces;
+    if (all) rest += where_it_is(reduce("rest")), rest_of_rows += reduce("rest");
   }
-  return {{"expression/members", or_none(members)},
-          {"expression/pointers", or_none(pointers)},
-          {"expression/fields", or_none(fields)},
-          {"expression/loads", or_none(loads(program, dialect))},
-          {"expression/values", statements(program, types.outputs, dialect)},
-          {"expression/reductions", std::move(reductions)},
-          {"expression/rest", std::move(rest)},
-          {"expression/stored", std::move(stored)},
-          {"expression/kept", std::move(kept)},
-          {"expression/together", std::move(together)}};
+  Files files{{"expression/members", or_none(std::move(out.members))},
+              {"expression/pointers", or_none(std::move(out.pointers))},
+              {"expression/fields", or_none(fields)},
+              {"expression/loads", or_none(loads(program, dialect))},
+              {"expression/values", or_none(statements(program, types.outputs, dialect))},
+              {"expression/reductions", std::move(reductions)},
+              {"expression/reductions_of_rows", std::move(of_rows)},
+              {"expression/reductions_of_columns", std::move(of_columns)},
+              {"expression/rest", std::move(rest)},
+              {"expression/rest_of_rows", std::move(rest_of_rows)},
+              {"expression/stored", std::move(stored)},
+              {"expression/kept", or_none(std::move(kept))},
+              {"expression/together", std::move(together)}};
+  if (!dialect.fetch.empty())
+    files.emplace("expression/fetches", or_none(fetches(program, dialect)));
+  if (program.half_of != nullptr) files.merge(code_behind(*program.half_of, types, dialect));
+  return files;
 }
 
 std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
@@ -259,6 +410,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
                                                      fmt::arg("x", x), fmt::arg("ld", ld)));
   };
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    if (!reads(program, i)) continue;
     const ExtraOperand& operand = program.operands[i];
     if (!is_matrix(operand) && !paired(operand)) {
       vectors += load(program, i, dialect);
@@ -295,7 +447,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     const ExtraOutput& output = program.outputs[i];
     const std::string_view type = dialect.type(types.outputs[i]);
-    if (is_reduced(output)) continue;
+    if (is_reduced(output) || program.results[i] == kNotStored) continue;
     if (!paired(output.target)) {
       stored_alone += store(output, i, type, left_value(i, dialect), dialect);
       continue;

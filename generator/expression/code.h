@@ -20,11 +20,15 @@ struct Dialect {
   std::string_view one, along_m, along_n, rows, columns;
   /// Stores `{value}` of an element of D, of type {type}, to {x}; and as it is, to a row.
   std::string_view store_rows, store_columns, store_value;
+  /// Stores of a row's value, of a column's, and of all, by one element of theirs.
+  std::string_view store_along_m, store_along_n, store_one;
   std::string_view value;  // the type of values
   std::string_view m, n;   // the indices as values
   /// A function that multiplies, where a product with an operator could be fused with an addition
   /// in one kernel and not in another.
   std::string_view product = {};
+  /// Fetches the line of a row-major matrix that has the element (to, first), to write it or not.
+  std::string_view fetch = {};
   /// Leaves `{value}` to a later statement that stores it, as the value `left`.
   std::string_view leave = {}, left = {};
   /// The address of the element ({row}, {column}) in a vector, in a row-major and in a column-major
@@ -35,8 +39,11 @@ struct Dialect {
 
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
 /// `expression`, the canonical text; `stores_d`, whether there is a D; `outputs`,
-/// `stores_matrices`, `reduces` and `reduces_all`: whether it stores beside D, and whether some of
-/// that is a matrix, is reduced, is one value.
+/// `stores_matrices`, `reduces`, `reduces_rows`, `reduces_columns`, `reduces_all` and
+/// `reduces_exponentials`: whether it stores beside D, and whether some of that is a matrix, is
+/// reduced, of rows (or of all, which is of rows first), of columns, is one value, is made of e^x;
+/// `behind`: whether a step follows the reductions, for D (`behind_d`), for more than one row
+/// (`behind_rows`) and column.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.
@@ -49,9 +56,11 @@ double work_of(const Expression& expression);
 /// `members` of Output, `pointers` that fill them, `fields` for the values of operands, `loads` of
 /// them, `values`, which make v from v and store what is stored beside D, or leave it to `stored`
 /// for matrices, and to `kept` and `together`, which leave in the workspace what is reduced, of one
-/// element and of several, and `reductions` and `rest`, which steps of a GPU run, the output that
-/// blocks work on being `output`. `types`: of operands and outputs. Nothing where there is no
-/// expression.
+/// element and of several; `reductions` and `rest`, which steps of a GPU run, the output that
+/// blocks work on being `output`, and `reductions_of_rows`, `reductions_of_columns` and
+/// `rest_of_rows`, which steps of a CPU run; of a half that a step follows, its `behind_members`,
+/// `behind_pointers`, `behind_fields`, `behind_loads`, `behind_values` and `behind_stored`.
+/// `types`: of operands and outputs. Nothing where there is no expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);

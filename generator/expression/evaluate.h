@@ -12,8 +12,9 @@ namespace kiln::expression {
 /// One element of D and what belongs to it.
 struct Element {
   double acc = 0;
-  std::span<const double> operands;  // in the order of the program's
-  double m = 0, n = 0;               // its indices
+  std::span<const double> operands;   // in the order of the program's
+  double m = 0, n = 0;                // its indices
+  std::span<const double> reduced{};  // of what is reduced, in the program's order
 };
 
 /// Of a program, in its order.
@@ -22,6 +23,7 @@ using Values = std::array<double, kMostValues>;
 /// In fp64, whatever the type of a kernel's values.
 inline Values evaluated(const Program& program, const Element& element) {
   Values x;
+  std::size_t reduced = 0;
   for (std::size_t i = 0; i < program.values.size(); ++i) {
     const Value& value = program.values[i];
     switch (value.op) {
@@ -39,6 +41,9 @@ inline Values evaluated(const Program& program, const Element& element) {
         break;
       case Op::call:
         x[i] = function_value(value.which, x[value.of[0]], x[value.of[1]], x[value.of[2]]);
+        break;
+      case Op::reduced:
+        x[i] = element.reduced[reduced++];
         break;
     }
   }

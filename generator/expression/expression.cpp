@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 
 namespace kiln {
@@ -17,7 +18,7 @@ namespace {
 /// Canonical programs by their numbers, which calls read without a lock. Chunks never move.
 class Numbered {
  public:
-  static constexpr std::size_t kMost = 1 << 16;
+  static constexpr std::size_t kMost = 1 << 17, kMade = 1 << 15;
 
   std::size_t count() const { return count_.load(std::memory_order_acquire); }
   const Program* operator[](std::size_t index) const {
@@ -44,14 +45,25 @@ struct Table {
   std::map<std::string, const Program*, std::less<>> by_text;  // canonical ones
   std::map<std::string, const Program*, std::less<>> named;    // by names and text
   Numbered by_id;                                              // of id - 1; read without the lock
+  std::size_t made = 0;                                        // of by_text, by programs
 };
 Table& table() {
   static Table* const all = new Table;
   return *all;
 }
 
-/// Null: the table has no room for another one that a program makes. Half of it is for transposes,
-/// of which each such one has one.
+/// Gives a program of the table its halves, one of which is in the table too.
+void divide(Program& program, Numbered& by_id) {
+  if (!program.reads_reduced()) return;
+  auto* const halves = new Halves(halves_of(program));
+  halves->product.half_of = halves;
+  halves->product.id = static_cast<std::uint32_t>(by_id.count()) + 1;
+  by_id.add(&halves->product);
+  program.halves = halves;
+}
+
+/// Null: the table has no room for another one that a program makes. The rest of it is for
+/// transposes, of which each such one has one, and for what kernels compute of both.
 const Program* interned(Program program, bool made) {
   program.text = canonical_text(program);
   std::string names = program.text;
@@ -66,14 +78,16 @@ const Program* interned(Program program, bool made) {
   const std::scoped_lock guard(all.lock);
   if (const auto known = all.named.find(names); known != all.named.end()) return known->second;
   auto first = all.by_text.find(program.text);
-  const bool full = first == all.by_text.end() && all.by_id.count() >= Numbered::kMost / 2;
-  if (made && (full || all.named.size() >= Numbered::kMost)) return nullptr;
+  const bool full = first == all.by_text.end() && all.made >= Numbered::kMade;
+  if (made && (full || all.named.size() >= 2 * Numbered::kMade)) return nullptr;
   if (first == all.by_text.end()) {
+    all.made += made;
     Program own = program;
     for (std::size_t i = 0; i < own.operands.size(); ++i)
       own.operands[i].name = fmt::format("x{}", i);
     for (std::size_t i = 0; i < own.outputs.size(); ++i)
       own.outputs[i].target.name = fmt::format("y{}", i);
+    divide(own, all.by_id);
     own.id = static_cast<std::uint32_t>(all.by_id.count()) + 1;
     const auto* const added = new Program(std::move(own));
     all.by_id.add(added);
@@ -81,15 +95,15 @@ const Program* interned(Program program, bool made) {
   }
   if (canonical) return all.named[names] = first->second;
   program.id = first->second->id;
+  program.halves = first->second->halves;
   return all.named[names] = new Program(std::move(program));
 }
 
 /// The expression of a program that a caller made.
 Result<Expression> kept(Program program) {
   if (const Program* const found = interned(std::move(program), true)) return Expression(found);
-  return fail(
-      ErrorCode::unsupported,
-      fmt::format("epilogue: more than {} expressions in one process", Numbered::kMost / 2));
+  return fail(ErrorCode::unsupported,
+              fmt::format("epilogue: more than {} expressions in one process", Numbered::kMade));
 }
 
 }  // namespace
@@ -107,7 +121,17 @@ Expression transposed(const Expression& of) {
   for (Value& value : program.values)
     if (value.op == Op::index)
       value.which = static_cast<std::uint8_t>(exchanged(static_cast<Index>(value.which)));
+  for (Value& value : program.values)
+    if (value.op == Op::reduced) {
+      const Line line = Line::of(value.which);
+      value.which = Line{.how = line.how, .m = line.n, .n = line.m}.code();
+    }
   return Expression(interned(std::move(program), false));
+}
+
+Expression of_product(const Expression& expression) {
+  const Halves* const halves = halves_in(expression);
+  return halves == nullptr ? expression : Expression(&halves->product);
 }
 
 }  // namespace expression

@@ -4,9 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
+#include <optional>
 
 #include "generator/expression/functions.h"
+#include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 
 namespace kiln::expression {
@@ -41,7 +42,14 @@ class Parser {
     program_.stores_d = d != values_.end();
     if (!program_.stores_d && program_.outputs.empty())
       stop(text_.size(), "no statement says what d is, or stores anything");
-    return with_used_alone(program_.stores_d ? d->second : program_.results.front());
+    Program used = with_used_alone(program_.stores_d ? d->second : program_.results.front());
+    if (!used.reads_reduced()) return used;
+    const std::size_t all = used.outputs.size() + static_cast<std::size_t>(hidden_outputs(used));
+    if (all > kExpressionOutputs)
+      stop(text_.size(), fmt::format("{} values are stored or kept until all are reduced: at most "
+                                     "{} can be",
+                                     all, kExpressionOutputs));
+    return used;
   }
 
  private:
@@ -74,6 +82,8 @@ class Parser {
     if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
     if (operands_.contains(target)) stop(first, fmt::format("{} is an operand", target));
     if (outputs_.contains(target)) stop(first, fmt::format("{} is stored already", target));
+    if (function_named(target) < 0 && reduction_named(target))
+      stop(first, fmt::format("{} has a meaning of its own", target));
     if (stored) return output(target, first);
     need('=');
     const std::uint8_t value = sum_of_products();
@@ -85,20 +95,61 @@ class Parser {
       stop(first, fmt::format("more than {} outputs beside d", kExpressionOutputs));
     ExtraOutput made{.target = declaration(target)};
     need('=');
-    if (!is_matrix(made.target)) {
-      const std::size_t at = at_;
-      const std::string_view word = name();
-      const auto* const found = std::ranges::find(kReductions, word, reduction_name);
-      if (found == std::end(kReductions))
+    const std::size_t at = at_;
+    const bool line = is_line(made);
+    if (line) target_ = line_of(made);
+    std::uint8_t result = sum_of_products();
+    target_.reset();
+    outputs_.emplace(target, Stored{made.target.index, result, line});
+    if (line) {
+      const Spread spread = spreads_of(program_)[result];
+      const Line own = line_of(made);
+      if (!spread.reduced || (spread.m && !own.m) || (spread.n && !own.n))
         stop(at,
              fmt::format("{} is of many elements: sum, max, min or logsumexp is missing", target));
-      made.reduction = *found;
-      need('(');
+      const Value& value = program_.values[result];
+      Line direct = own;
+      direct.how = Line::of(value.which).how;
+      if (value.op == Op::reduced && value.which == direct.code()) {
+        made.reduction = direct.how;
+        result = value.of[0];
+      }
     }
-    program_.results.push_back(sum_of_products());
-    if (is_reduced(made)) need(')');
+    program_.results.push_back(result);
     program_.outputs.push_back(std::move(made));
-    outputs_.insert(target);
+  }
+
+  static std::optional<Reduction> reduction_named(std::string_view word) {
+    const auto* const found = std::ranges::find(kReductions, word, reduction_name);
+    if (found == std::end(kReductions)) return std::nullopt;
+    return *found;
+  }
+
+  /// `max[m](…)`: of each row; `max(…)`: of what the statement's target has one of.
+  std::uint8_t reduction(Reduction how, std::string_view word, std::size_t first) {
+    Line line;
+    if (at_ < text_.size() && text_[at_] == '[') {
+      const ExtraOperand said = declaration(word);
+      if (is_matrix(said) || has_index(said, Index::batch) || said.dtype)
+        stop(first, fmt::format("{0}: {0}[m], {0}[n] or {0}[] is missing", word));
+      line = {.m = has_index(said, Index::m), .n = has_index(said, Index::n)};
+    } else {
+      line = target_or_stop(word, first);
+    }
+    need('(');
+    line.how = how;
+    return reduced(line, sum_of_products(), first);
+  }
+  Line target_or_stop(std::string_view word, std::size_t first) const {
+    if (!target_)
+      stop(first, fmt::format("{0} is of many elements: {0}[m], {0}[n] or {0}[] is missing", word));
+    return *target_;
+  }
+  std::uint8_t reduced(Line line, std::uint8_t of, std::size_t first) {
+    need(')');
+    if (spreads_of(program_)[of].reduced)
+      stop(first, fmt::format("{} is of what is reduced already", reduction_name(line.how)));
+    return value({.op = Op::reduced, .which = line.code(), .of = {of}});
   }
 
   // The deepest nesting is limited, for each level is a frame of the stack.
@@ -139,15 +190,21 @@ class Parser {
     }
     const std::size_t first = at_;
     const std::string_view word = name();
-    if (at_ < text_.size() && text_[at_] == '(') return function(word, first);
-    if (at_ < text_.size() && text_[at_] == '[') return operand(word, first);
+    const char next = at_ < text_.size() ? text_[at_] : ' ';
+    if (const auto how = reduction_named(word);
+        how && (next == '[' || (next == '(' && function_named(word) < 0)))
+      return reduction(*how, word, first);
+    if (next == '(') return function(word, first);
+    if (next == '[') return operand(word, first);
     if (word == "acc") return value({.op = Op::acc});
     if (word == "m" || word == "n")
       return value(
           {.op = Op::index, .which = static_cast<std::uint8_t>(word == "m" ? Index::m : Index::n)});
     if (const auto known = values_.find(word); known != values_.end()) return known->second;
-    if (outputs_.contains(word))
-      stop(first, fmt::format("{} is stored: an expression cannot read it", word));
+    if (const auto known = outputs_.find(word); known != outputs_.end())
+      stop(first, known->second.line
+                      ? fmt::format("{0} is stored: its indices are missing, {0}[…]", word)
+                      : fmt::format("{} is stored: an expression cannot read it", word));
     if (operands_.contains(word))
       stop(first, fmt::format("{} is an operand: its indices are missing, {}[…]", word, word));
     stop(first, fmt::format("{} has no value", word));
@@ -170,6 +227,12 @@ class Parser {
     need('(');
     std::array<std::uint8_t, 3> of{};
     for (int i = 0; i < f.arity; ++i) {
+      if (const auto how = reduction_named(word);
+          i == 1 && how && at_ < text_.size() && text_[at_] == ')') {
+        Line line = target_or_stop(word, first);
+        line.how = *how;
+        return reduced(line, of[0], first);
+      }
       if (i > 0 && !take(','))
         stop(at_, fmt::format("{} has {} arguments: ',' is missing", word, f.arity));
       of.at(static_cast<std::size_t>(i)) =
@@ -233,8 +296,14 @@ class Parser {
     if (word == "acc" || word == "d" || function_named(word) >= 0)
       stop(first, fmt::format("{} has a meaning of its own", word));
     if (values_.contains(word)) stop(first, fmt::format("{} is a value: it has no indices", word));
-    if (outputs_.contains(word))
-      stop(first, fmt::format("{} is stored: an expression cannot read it", word));
+    if (const auto known = outputs_.find(word); known != outputs_.end()) {
+      if (!known->second.line)
+        stop(first, fmt::format("{} is stored: an expression cannot read it", word));
+      const ExtraOperand said = declaration(word);
+      if (said.index != known->second.index || said.dtype)
+        stop(first, fmt::format("{} has other indices or another type than before", word));
+      return known->second.value;
+    }
     ExtraOperand said = declaration(word);
     const auto known = operands_.find(word);
     if (known == operands_.end()) {
@@ -277,11 +346,10 @@ class Parser {
     const auto visit = [&](auto& self, std::uint8_t at) -> std::uint8_t {
       if (place[at] >= 0) return static_cast<std::uint8_t>(place[at]);
       Value value = program_.values[at];
-      if (value.op == Op::call)
-        for (int i = 0; i < kFunctions[value.which].arity; ++i) {
-          auto& of = value.of.at(static_cast<std::size_t>(i));
-          of = self(self, of);
-        }
+      for (int i = 0; i < arity_of(value); ++i) {
+        auto& of = value.of.at(static_cast<std::size_t>(i));
+        of = self(self, of);
+      }
       if (value.op == Op::operand) {
         int& to = operand[value.which];
         if (to < 0) {
@@ -305,7 +373,13 @@ class Parser {
   int depth_ = 0;
   Program program_;
   std::map<std::string_view, std::uint8_t> values_, operands_;
-  std::set<std::string_view> outputs_;
+  struct Stored {
+    std::vector<Index> index;
+    std::uint8_t value;
+    bool line;
+  };
+  std::map<std::string_view, Stored> outputs_;
+  std::optional<Line> target_;  // of the statement, where it has a value of a line
 };
 
 }  // namespace

@@ -90,6 +90,11 @@ Term operand(const ExtraOperand& operand) {
   return Term::leaf(expression::memory_text(operand.name, operand));
 }
 
+Term reduced(Reduction how, const Term& x, const std::vector<Index>& per) {
+  const auto text = expression::memory_text(expression::reduction_name(how), {.index = per});
+  return Term::call(text, {x});
+}
+
 Result<Expression> to_expression(const Term& d, const std::vector<Stored>& beside) {
   return Expression::parse(Text().statements(&d, beside));
 }

@@ -31,6 +31,10 @@ struct TextStyle {
       out += fmt::format("{}{}", i > 0 ? "," : "", arguments[i].text);
     return out + ')';
   }
+  static std::string reduced(Line line, std::string_view value) {
+    const std::string_view index = line.m ? "m" : line.n ? "n" : "";
+    return fmt::format("{}[{}]({})", reduction_name(line.how), index, value);
+  }
   static std::string statement(std::string_view name, std::string_view value) {
     return fmt::format("{}={};", name, value);
   }
@@ -38,14 +42,39 @@ struct TextStyle {
 
 }  // namespace
 
+int arity_of(const Value& value) {
+  return value.op == Op::call ? kFunctions[value.which].arity : value.op == Op::reduced ? 1 : 0;
+}
+
+std::vector<Spread> spreads_of(const Program& program) {
+  std::vector<Spread> all(program.values.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Value& value = program.values[i];
+    Spread& own = all[i];
+    const auto indexed = [&](Index index) {
+      if (value.op == Op::operand) return has_index(program.operands[value.which], index);
+      return value.op == Op::acc || (value.op == Op::index && Index{value.which} == index);
+    };
+    own = {indexed(Index::m), indexed(Index::n), value.op == Op::reduced};
+    if (value.op == Op::reduced) {
+      const Line line = Line::of(value.which);
+      own.m = line.m, own.n = line.n;
+    }
+    for (int a = 0; value.op == Op::call && a < arity_of(value); ++a) {
+      const Spread& of = all[value.of.at(static_cast<std::size_t>(a))];
+      own.m |= of.m, own.n |= of.n, own.reduced |= of.reduced;
+    }
+  }
+  return all;
+}
+
 std::vector<int> Program::uses() const {
   std::vector<int> all(values.size());
   for (const Value& value : values)
-    if (value.op == Op::call)
-      for (int i = 0; i < kFunctions[value.which].arity; ++i)
-        ++all[value.of.at(static_cast<std::size_t>(i))];
+    for (int i = 0; i < arity_of(value); ++i) ++all[value.of.at(static_cast<std::size_t>(i))];
   if (stores_d) ++all[d];
-  for (const std::uint8_t result : results) ++all[result];
+  for (const std::uint8_t result : results)
+    if (result != kNotStored) ++all[result];
   return all;
 }
 

@@ -25,7 +25,8 @@ inline constexpr int kBindsAtom = kBindsSign + 1;
 std::string memory_text(std::string_view name, const ExtraOperand& operand);
 
 /// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
-/// holds them: call(function, arguments), infix(function, left, right), statement(name, value).
+/// holds them: call(function, arguments), infix(function, left, right), reduced(line, value),
+/// statement(name, value).
 /// reciprocal(x): the factor in place of a division by a number, if it has one. fused(a, b, c):
 /// a·b + c rounded once, if it has that.
 template <typename Style>
@@ -43,8 +44,8 @@ class Writer {
     int count = 0;
     for (std::size_t i = 0; i < program_.values.size(); ++i) {
       const Value& v = program_.values[i];
-      if (uses_[i] < 2 || v.op != Op::call || kFunctions[v.which].course == Course::comparison)
-        continue;
+      if (uses_[i] < 2 || arity_of(v) == 0) continue;
+      if (v.op == Op::call && kFunctions[v.which].course == Course::comparison) continue;
       const std::string name = fmt::format("t{}", count++);
       out += style_.statement(name, value(i).text);
       names_[i] = name;
@@ -75,6 +76,8 @@ class Writer {
         return {style_.index(static_cast<Index>(v.which)), kBindsAtom};
       case Op::call:
         return call(v);
+      case Op::reduced:
+        return {style_.reduced(Line::of(v.which), value(v.of[0]).text), kBindsAtom};
     }
     return {};
   }

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/gemm_types.h"
@@ -140,6 +141,17 @@ bool present(const Gemm& gemm, Operand which) {
   return false;
 }
 
+namespace {
+
+/// Whether it is one that only kernels of a half of an expression store.
+bool is_hidden(const Gemm& gemm, Operand which) {
+  const Expression& all = gemm.epilogue.expression;
+  const expression::Halves* const halves = all.empty() ? nullptr : all.program()->half_of;
+  return halves != nullptr && is_extra_output(which) && index_of_extra(which) >= halves->outputs;
+}
+
+}  // namespace
+
 const ExtraOperand* extra_of(const Gemm& gemm, Operand which) {
   const Expression& all = gemm.epilogue.expression;
   const auto in = [&](auto some) { return index_of_extra(which) < some.size(); };
@@ -147,6 +159,12 @@ const ExtraOperand* extra_of(const Gemm& gemm, Operand which) {
   if (is_extra_output(which) && in(all.outputs()))
     return &all.outputs()[index_of_extra(which)].target;
   return nullptr;
+}
+
+bool leaves_values(const Gemm& gemm, Operand which) {
+  const Expression product = expression::of_product(gemm.epilogue.expression);
+  return is_extra_output(which) && index_of_extra(which) < product.outputs().size() &&
+         expression::is_reduced(product.outputs()[index_of_extra(which)]);
 }
 
 Reduction reduction_of(const Gemm& gemm, Operand which) {
@@ -197,6 +215,7 @@ DType dtype_of(const Gemm& gemm, Operand which) {
   if (row_of(which).matrix) return matrix(gemm, which).dtype;
   if (const ExtraOperand* const extra = extra_of(gemm, which)) {
     if (extra->dtype) return *extra->dtype;
+    if (is_hidden(gemm, which)) return type_of_values(gemm);
     const bool as_d = expression::is_matrix(*extra) && expression::is_operand_type(gemm.d.dtype);
     if (as_d) return gemm.d.dtype;
     return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;

@@ -39,6 +39,8 @@ constexpr bool may_be_written(Operand which) {
 const ExtraOperand* extra_of(const Gemm& gemm, Operand which);
 /// How values become an element of one that it stores.
 Reduction reduction_of(const Gemm& gemm, Operand which);
+/// Whether kernels leave values that a later step reduces to it.
+bool leaves_values(const Gemm& gemm, Operand which);
 /// Of an expression's values: fp32, or fp64 where products are summed in it.
 DType type_of_values(const Gemm& gemm);
 /// The types of all that it reads, and of all that it stores.

@@ -270,7 +270,7 @@ Status check_extra(const Gemm& g, Operand which, const ExtraOperand& extra) {
   if (is_extra_output(which) && g.batch > 1 && !expression::has_index(extra, Index::batch))
     return bad_input("epilogue = {}: {} needs the index batch: batch = {}",
                      g.epilogue.expression.text(), name(which), g.batch);
-  if (reduction_of(g, which) != Reduction::none && (g.m == 0 || g.n == 0))
+  if (is_extra_output(which) && !expression::is_matrix(extra) && (g.m == 0 || g.n == 0))
     return bad_input("epilogue = {}: {} is made of no element: m = {}, n = {}",
                      g.epilogue.expression.text(), name(which), g.m, g.n);
   std::int64_t one = 0, all = 0;

@@ -47,7 +47,7 @@ Args kernel_args(const Problem& problem, const Operands& operands) {
       continue;
     }
     // Kernels store what is reduced as a tight matrix.
-    if (reduction_of(g, which) != Reduction::none) {
+    if (leaves_values(g, which)) {
       args.reduced_stride[i] = stride;
       ld = g.n, stride = g.m * g.n;
     }

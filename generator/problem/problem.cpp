@@ -63,4 +63,10 @@ Result<Problem> Problem::of(const Gemm& given) {
   return out;
 }
 
+Problem of_kernels(const Problem& problem) {
+  Problem copy = problem;
+  copy.gemm.epilogue.expression = expression::of_product(problem.gemm.epilogue.expression);
+  return copy;
+}
+
 }  // namespace kiln

@@ -30,4 +30,8 @@ class Problem {
   Problem() = default;
 };
 
+/// What kernels compute: all of a problem, or what is before the reductions that its expression
+/// reads (expression::Halves).
+Problem of_kernels(const Problem& problem);
+
 }  // namespace kiln

@@ -87,10 +87,13 @@ struct Together {
   int of_row = 1, of_column = 1;
 };
 
-/// Values that are reduced: elements between lines and between batches.
+/// Values that are reduced, or kept for what is made of that: elements between lines and between
+/// batches.
 struct ValuesAt {
   std::int64_t at = -1;  // bytes from the workspace's start; negative: there are none
   std::int64_t ld = 0, stride = 0;
+  /// Where they are reduced to, if the caller has no memory for it.
+  std::int64_t line_at = -1, line_stride = 0;
   auto operator<=>(const ValuesAt&) const = default;
 };
 

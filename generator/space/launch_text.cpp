@@ -58,8 +58,12 @@ std::string launch_text(const GpuLaunch& launch) {
                entry_bytes] = launch;
   std::string all = fmt::format("workspace={};zeroed={};", workspace_bytes, zeroed_bytes);
   if (product_at != 0) all += fmt::format("product={};", product_at);
-  for (const auto& [at, ld, stride] : values)
-    if (at >= 0) all += fmt::format("values(at={},ld={},stride={});", at, ld, stride);
+  for (const auto& [at, ld, stride, line_at, line_stride] : values) {
+    if (at < 0) continue;
+    const std::string line =
+        line_at < 0 ? "" : fmt::format(",line={},line_stride={}", line_at, line_stride);
+    all += fmt::format("values(at={},ld={},stride={}{});", at, ld, stride, line);
+  }
   if (entry_maps != 0) all += fmt::format("entry_maps={};", entry_maps);
   if (entry_bytes != kPlainEntryBytes) all += fmt::format("entry_bytes={};", entry_bytes);
   for (const GpuStep& step : steps) all += text(step);

@@ -78,7 +78,8 @@ struct TypedFamily {
 /// The problem that a family sees: a CPU's kernels are called for one group after the other, each
 /// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
 /// is taken to have all of it, since rules depend on how long k is, and a product of a list is the
-/// largest. Where rows are added a GPU's family sees the product alone.
+/// largest. Where rows are added a GPU's family sees the product alone. Of an expression that reads
+/// what it reduces families see the half before the reductions.
 template <const auto& kRow, typename F>
 decltype(auto) as_seen(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {
@@ -92,6 +93,7 @@ decltype(auto) as_seen(const Problem& p, F&& f) {
   } else {
     if (adds_rows(p.gemm)) return f(product_to_add(p));
   }
+  if (expression::halves_in(p.gemm.epilogue.expression) != nullptr) return f(of_kernels(p));
   return f(p);
 }
 
@@ -118,38 +120,10 @@ inline GpuLaunch cleared_first(const Gemm& gemm, GpuLaunch launch) {
 }
 
 /// A launch whose last steps make of an expression's values, which the others leave in the
-/// workspace, what it stores of rows, columns and all elements of D.
-inline GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch launch) {
-  constexpr int kUnit = 256;
-  constexpr std::int64_t kMostBlocks = 1 << 20;  // which then take several lines each
-  std::int64_t blocks = 0;
-  bool over_all = false;
-  for (const Operand which : kBesideD) {
-    if (reduction_of(gemm, which) == Reduction::none) continue;
-    const std::size_t i = index_of_extra(which);
-    const bool columns = expression::has_index(*extra_of(gemm, which), Index::n);
-    const auto parts = [](std::int64_t size, int of) { return (size + of - 1) / of; };
-    ValuesAt& values = launch.values[i];
-    values.at = parts(launch.workspace_bytes, kUnit) * kUnit;
-    values.ld = columns ? gemm.n : parts(gemm.n, together.of_row);
-    values.stride = values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
-    launch.workspace_bytes = values.at + gemm.batch * values.stride * size_of(type_of_values(gemm));
-    blocks = std::max(blocks, gemm.batch * (columns ? (gemm.n + 31) / 32 : gemm.m));
-    over_all |= expression::reduces_all(gemm.epilogue.expression.outputs()[i]);
-  }
-  if (blocks == 0 || launch.steps.empty()) return launch;
-  GpuStep step;
-  step.entry = "kiln_reduce";
-  step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, blocks));
-  step.grid.y = static_cast<unsigned>(gemm.epilogue.expression.outputs().size());
-  step.block.x = 512;
-  launch.steps.push_back(step);
-  if (!over_all) return launch;
-  step.entry = "kiln_reduce_all";
-  step.grid.x = static_cast<unsigned>(gemm.batch);
-  launch.steps.push_back(step);
-  return launch;
-}
+/// workspace, what it stores of rows, columns and all elements of D, and what is made of that.
+GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch launch);
+/// How long the step takes that follows the reductions, if there is one.
+double expected_ns_behind(const Gemm& gemm, const DeviceCaps& device);
 
 /// A launch whose first steps write the list of the products into the workspace, from parameters: a
 /// graph that captures the call keeps them. What kernels of lists use of it besides, without maps,
@@ -220,7 +194,7 @@ Family family_row() {
       return kRow.predict_ns(seen, d, c, kRow.sizes(seen, d, c));
     });
     const bool for_each = kRow.vendor == Vendor::cpu && grouped(p.gemm);
-    return for_each ? ns * double(p.gemm.batch) : ns;
+    return (for_each ? ns * double(p.gemm.batch) : ns) + expected_ns_behind(p.gemm, d);
   };
   if (kRow.launch != nullptr)
     row.launch = [](const Problem& p, const DeviceCaps& d, const Config& config) {

@@ -57,8 +57,10 @@ enum class Reduction : std::uint8_t {
 /// Memory that an expression stores to beside D: `y[m,n]:fp16` has an element for each of D,
 /// `q[m]`, `s[n]` and `a[]` one for a row, for a column and for all.
 struct ExtraOutput {
-  ExtraOperand target;                    ///< as the text has it; no type: as for operands
-  Reduction reduction = Reduction::none;  ///< over the indices of m and n that the target lacks
+  ExtraOperand target;  ///< as the text has it; no type: as for operands
+  /// Over the indices of m and n that the target lacks; none: the value is stored as it is, of each
+  /// element, or of each line where it is made of what is reduced.
+  Reduction reduction = Reduction::none;
   /// Member by member, in order.
   bool operator==(const ExtraOutput&) const = default;
 };
@@ -71,8 +73,11 @@ struct ExtraOutput {
 /// is column-major. `:bf16` behind it gives its type, `:ld=4100` its leading dimension. A name
 /// without brackets is a value of an earlier statement; `m` and `n` are the element's indices.
 /// A statement whose name has indices stores to further memory (ExtraOutput): one element for each
-/// of D, or, where m, n or both are missing, sum(x), max(x), min(x) or logsumexp(x) over them,
-/// which stand alone behind the `=`. Numbers are decimal. Operators are + - * / and, in the first
+/// of D, or, where m, n or both are missing, what is made of sum(x), max(x), min(x) and
+/// logsumexp(x) over them, `s[m]=max(abs(acc))/448`. Later statements read it, `d=acc/s[m]`, and
+/// any statement may reduce, with the index of which there is one value each:
+/// `d=exp(acc-logsumexp[m](acc))`; what is reduced may not be made of such values. Numbers are
+/// decimal. Operators are + - * / and, in the first
 /// argument of where(), the comparisons < <= > >= == !=. Functions are the rows of
 /// expression::kFunctions: where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu
 /// gelu_erf relu clamp(x,lo,hi) round (ties to even) random(seed,x,y): from 0 to 1, the same for

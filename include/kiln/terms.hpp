@@ -86,11 +86,16 @@ inline Term random(const Term& seed, const Term& x, const Term& y) {
 }
 /// @}
 
+/// One value of the elements of each row (`per` = {Index::m}), of each column (n) or of all (none).
+/// `x` may not be made of such values.
+KILN_API Term reduced(Reduction how, const Term& x, const std::vector<Index>& per);
+
 /// What is stored beside D.
 struct Stored {
   ExtraOperand target;
   Term value;
-  Reduction reduction = Reduction::none;  ///< over the indices of m and n that the target lacks
+  /// Over the indices of m and n that the target lacks; none: `value` is what is stored.
+  Reduction reduction = Reduction::none;
 };
 
 /// D gets `d`. Operands and outputs are in the order of Expression::operands() and outputs().

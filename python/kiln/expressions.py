@@ -10,14 +10,19 @@ array([0., 3., 4., 5.], dtype=float32)
 dimensions a matrix over m and n (of three with the index batch before), of one a vector over n, or
 over m where n is another number, of none one value. What the function returns becomes D; a
 dictionary has D as ``"d"``, where there is one, and what else is stored by its name, a matrix or
-what `sum`, `max`, `min` or `logsumexp` make over ``"n"``, ``"m"`` or ``"mn"``. The function is
-called each time; `text_of` is what it becomes (docs/guide/expressions.md).
+what is made of what `sum`, `max`, `min` or `logsumexp` make over ``"n"``, ``"m"`` or ``"mn"``; D may
+be made of that too. The function is called each time; `text_of` is what it becomes
+(docs/guide/expressions.md).
+
+>>> from kiln.expressions import exp, logsumexp
+>>> kiln.matmul(x, w.T, epilogue=lambda acc: exp(acc - logsumexp(acc)))[0]  # softmax
+array([0.25, 0.25, 0.25, 0.25], dtype=float32)
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple, Union
 
 Number = Union[int, float]
 
@@ -27,8 +32,13 @@ class Term:
 
     __hash__ = object.__hash__
 
-    def __init__(self, form: str, of: Tuple["Term", ...] = ()) -> None:
+    def __init__(
+        self, form: str, of: Tuple["Term", ...] = (), per: Optional[FrozenSet[str]] = None
+    ) -> None:
         self.form, self.of = form, of
+        #: The indices that it differs by, and whether it is made of what is reduced.
+        self.per: FrozenSet[str] = frozenset(i for x in of for i in x.per) if per is None else per
+        self.reduced: bool = any(x.reduced for x in of)
 
     def __bool__(self) -> bool:
         raise TypeError("a term has no truth value: kiln.expressions.where chooses element by element")
@@ -85,13 +95,15 @@ class Term:
 Operand = Union[Term, Number]
 
 
-class Reduced:
-    """What is made of many elements."""
+class Reduced(Term):
+    """What is made of many elements: one value of each row, of each column, or of all."""
 
     def __init__(self, function: str, of: Operand, over: str) -> None:
         if over not in ("m", "n", "mn"):
             raise ValueError(f"over = {over!r}: must be m, n or mn")
-        self.function, self.value, self.over = function, _term(of), over
+        per = "" if over == "mn" else "m" if over == "n" else "n"
+        super().__init__(f"{function}[{per}]({{}})", (_term(of),), frozenset(per))
+        self.reduced = True
 
 
 def _term(x: Operand) -> Term:
@@ -103,7 +115,7 @@ def _made(form: str, *of: Operand) -> Term:
 
 
 #: The row and the column of the element.
-m, n = Term("m"), Term("n")
+m, n = Term("m", per=frozenset("m")), Term("n", per=frozenset("n"))
 
 
 def where(condition: Term, x: Operand, y: Operand) -> Term:
@@ -203,23 +215,15 @@ def text_of(
     arguments = {}
     for name in inspect.signature(function).parameters:
         if name == "acc":
-            arguments[name] = Term("acc")
+            arguments[name] = Term("acc", per=frozenset("mn"))
         elif name in shapes:
-            arguments[name] = Term(name + _indices(name, shapes[name], sizes))
+            index = _indices(name, shapes[name], sizes)
+            arguments[name] = Term(name + index, per=frozenset(set("mn") & set(index.replace("batch", ""))))
         else:
             raise TypeError(f"{name} is not given: the epilogue reads {name}")
     made = function(**arguments)
     stored: Dict[str, Any] = made if isinstance(made, dict) else {"d": made}
-    values: Dict[str, Term] = {}
-    functions: Dict[str, Tuple[str, str]] = {}  # of what is made of many elements, and over what
-    for name, x in stored.items():
-        if isinstance(x, Reduced):
-            functions[name] = (x.function, x.over)
-            values[name] = x.value
-        else:
-            values[name] = _term(x)
-    if "d" in functions:
-        raise TypeError("d is of each element: what is made of many has a name of its own")
+    values = {name: _term(x) for name, x in stored.items()}
     text = _Text(list(values.values()))
     parts = []
     for name, term in values.items():
@@ -227,8 +231,7 @@ def text_of(
         if name == "d":
             parts.append(f"d={value}")
             continue
-        function_name, over = functions.get(name, ("", ""))
-        left = [index for index in ("m", "n") if index not in over]
+        left = sorted(term.per) if term.reduced else ["m", "n"]
         index = ",".join((["batch"] if batched else []) + left)
-        parts.append(f"{name}[{index}]={function_name}({value})" if over else f"{name}[{index}]={value}")
+        parts.append(f"{name}[{index}]={value}")
     return ";".join(text.statements + parts)

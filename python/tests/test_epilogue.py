@@ -156,10 +156,10 @@ def test_expressions_are_functions(a, b):
     np.testing.assert_allclose(made["g"], (-product / 2).min(0), rtol=1e-4)
     shapes = {"r": (M, N), "c": (), "z": (2, M, N)}
     assert ex.text_of(norm, shapes, (M, N), False) == (
-        "kiln_t0=(acc+r[m,n]);d=where(kiln_t0>0.0,kiln_t0,(0.5*kiln_t0));q[m]=sum((kiln_t0*kiln_t0));"
-        "top[]=max(abs(kiln_t0));raw[m,n]=acc;g[n]=min(((-(acc))/2.0))")
+        "kiln_t0=(acc+r[m,n]);d=where(kiln_t0>0.0,kiln_t0,(0.5*kiln_t0));q[m]=sum[m]((kiln_t0*kiln_t0));"
+        "top[]=max[](abs(kiln_t0));raw[m,n]=acc;g[n]=min[n](((-(acc))/2.0))")
     assert ex.text_of(lambda acc, z: {"l": ex.logsumexp(acc + z)}, shapes, (M, N), True) == (
-        "l[batch,m]=logsumexp((acc+z[batch,m,n]))")
+        "l[batch,m]=logsumexp[m]((acc+z[batch,m,n]))")
     assert ex.text_of(lambda acc, c: ex.where(ex.n <= ex.m, acc, c), shapes, (M, N), False) == (
         "d=where(n<=m,acc,c[])")
     with pytest.raises(TypeError, match="no truth value"):
@@ -235,3 +235,17 @@ def test_expressions_that_are_refused(a, b):
         kiln.matmul(a, b, s=rows)
     with pytest.raises(kiln.Unsupported, match="there is no activation beside it"):
         kiln.matmul(a, b, epilogue="d=acc", activation="relu")
+
+
+def test_expressions_read_what_they_reduce(a, b):
+    from kiln.expressions import exp, logsumexp, max, sum
+
+    product = a.astype(float) @ b
+    shares = np.exp(product - product.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    near(kiln.matmul(a, b, epilogue="d=exp(acc-logsumexp[m](acc))"), shares)
+    near(kiln.matmul(a, b, epilogue=lambda acc: exp(acc - logsumexp(acc))), shares)
+    scaled = kiln.matmul(a, b, epilogue=lambda acc: {"d": acc / (max(abs(acc)) / 2), "s": max(abs(acc)) / 2})
+    near(scaled["s"], np.abs(product).max(1) / 2)
+    near(scaled["d"], product / scaled["s"][:, None])
+    near(kiln.matmul(a, b, epilogue=lambda acc: acc - sum(acc, over="m") / M), product - product.mean(0))

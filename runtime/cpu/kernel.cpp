@@ -16,6 +16,9 @@ Result<HostKernel> HostKernel::load(std::span<const std::byte> image) {
   bind(kernel.workspace_bytes, "kiln_workspace_bytes");
   bind(kernel.threads, "kiln_threads");
   bind(kernel.direct, "kiln_direct");
+  bind(kernel.reduce[0], "kiln_reduce");
+  bind(kernel.reduce[1], "kiln_reduce_rest");
+  bind(kernel.reduce[2], "kiln_behind");
   if (kernel.gemm == nullptr) return not_a_kernel("no entry point kiln_gemm");
   if (kernel.workspace_bytes == nullptr) return not_a_kernel("no entry point kiln_workspace_bytes");
   return kernel;
@@ -26,6 +29,7 @@ HostKernel::HostKernel(HostKernel&& other) noexcept
       workspace_bytes(std::exchange(other.workspace_bytes, nullptr)),
       threads(std::exchange(other.threads, nullptr)),
       direct(std::exchange(other.direct, nullptr)),
+      reduce(std::exchange(other.reduce, {})),
       image_(std::move(other.image_)) {}
 
 HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
@@ -33,6 +37,7 @@ HostKernel& HostKernel::operator=(HostKernel&& other) noexcept {
   std::swap(workspace_bytes, other.workspace_bytes);
   std::swap(threads, other.threads);
   std::swap(direct, other.direct);
+  std::swap(reduce, other.reduce);
   std::swap(image_, other.image_);
   return *this;
 }

@@ -1,6 +1,7 @@
 // A loaded host Binary, ready to launch: memfd + dlopen, no compiler involved.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -23,6 +24,8 @@ class HostKernel {
   KilnWorkspaceFn workspace_bytes = nullptr;
   KilnThreadsFn threads = nullptr;  // null: uses as many as it is given
   KilnDirectFn direct = nullptr;    // null: one thread is called with KilnArgs too
+  /// What follows where an expression reduces, one after the other; null: nothing.
+  std::array<KilnGemmFn, 3> reduce{};
 
  private:
   HostKernel() = default;

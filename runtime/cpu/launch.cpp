@@ -157,7 +157,13 @@ Status launch_each_group(const HostKernel& kernel, const HostArgs& args, int thr
 
 /// A call whose expression stores what is reduced.
 Status launch_reduced(const HostKernel& kernel, const HostArgs& args, int threads) {
-  return reducing(args, threads, [&](const HostArgs& own) { return launch(kernel, own, threads); });
+  return reducing(
+      args, [&](const HostArgs& own) { return launch(kernel, own, threads); },
+      [&](const KilnArgs& behind) {
+        for (const KilnGemmFn step : kernel.reduce)
+          if (step != nullptr)
+            parallel(threads, [&](int thread, int count) { step(&behind, thread, count); });
+      });
 }
 
 Status launch_groups(const HostKernel& kernel, const HostArgs& args, int threads) {

@@ -1,7 +1,5 @@
-// What an expression stores of rows, of columns and of all elements of D, and a D that is not
-// stored: memory for the values that a kernel leaves, and what becomes of them. Threads have lines,
-// and every chain of additions has one order, so that the same call gives the same bits with any
-// number of threads. Knows no kernel.
+// Memory for what a call needs where its expression reduces: values that kernels leave, reductions
+// that are read but not stored, and a D that is not stored. Knows no kernel.
 #pragma once
 
 #include "generator/problem/problem.h"
@@ -9,36 +7,22 @@
 
 namespace kiln {
 
-class Reductions {
- public:
-  /// Of a call of `gemm`, in canonical form. Both must live on.
-  Reductions(const Gemm& gemm, const KilnArgs& call) : gemm_(gemm), call_(call) {}
+/// `to`, which has the arguments of a call of `gemm`, in canonical form, gets memory of the calling
+/// thread's that is valid until its next such call. Errors: device (no memory).
+Status redirect_reduced(const Gemm& gemm, KilnArgs& to);
 
-  /// `to` leaves values in memory of the calling thread's that is valid until its next such call.
-  /// Errors: device (no memory).
-  Status redirect(KilnArgs& to);
-  /// Stores what is made of them.
-  void reduce(int threads);
-
- private:
-  template <typename Real>
-  void reduce_output(Operand which, int threads) const;
-
-  const Gemm& gemm_;
-  const KilnArgs& call_;
-  std::array<void*, kExpressionOutputs> values_{};
-};
-
-/// `run(args)` with memory for values where the call reduces some, and what is made of them.
-template <typename Run>
-Status reducing(const HostArgs& args, int threads, Run&& run) {
+/// `run(args)` and, where the call reduces, `reduce(args)` behind it.
+template <typename Run, typename Reduce>
+Status reducing(const HostArgs& args, Run&& run, Reduce&& reduce) {
   HostArgs own = args;
   own.reduced_of = nullptr;
   if (args.reduced_of == nullptr) return run(own);
-  Reductions reductions(args.reduced_of->gemm, args);
-  if (Status ok = reductions.redirect(own); !ok) return ok;
+  if (Status ok = redirect_reduced(args.reduced_of->gemm, own); !ok) return ok;
   if (Status ran = run(own); !ran) return ran;
-  reductions.reduce(threads);
+  if (expression::reduces(args.reduced_of->gemm.epilogue.expression)) {
+    own.d = args.d;
+    reduce(own);
+  }
   return {};
 }
 

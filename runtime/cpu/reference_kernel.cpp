@@ -9,13 +9,13 @@
 #include <numbers>
 #include <vector>
 
-#include "generator/expression/evaluate.h"
 #include "generator/problem/amax.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/quantised_d.h"
 #include "generator/problem/whole_factors.h"
 #include "kiln/numeric.hpp"
+#include "runtime/cpu/reference_expression.h"
 #include "runtime/cpu/sum_scales.h"
 
 namespace kiln {
@@ -228,43 +228,6 @@ void finish_whole(const Problem& problem, const KilnArgs& args, const Place& at,
     if (epilogue.residual) value += bits_at(args.residual, to);
     std::memcpy(static_cast<std::byte*>(args.d) + to * 4, &value, sizeof value);
   }
-}
-
-/// Where the element of D has its own, in memory whose lines lie `ld` apart.
-std::int64_t extra_place(const ExtraOperand& extra, std::int64_t ld, std::int64_t row,
-                         std::int64_t column) {
-  std::int64_t at = 0, step = 1;
-  // The last index is of neighbours, the one before it of lines.
-  for (auto index = extra.index.rbegin(); index != extra.index.rend(); ++index) {
-    if (*index == Index::batch) continue;
-    at += step * (*index == Index::m ? row : column);
-    step = ld;
-  }
-  return at;
-}
-
-/// The value of the expression where `acc` is the element's; stores what is stored beside D.
-double expressed(const Gemm& gemm, const KilnArgs& args, double acc, std::int64_t batch,
-                 std::int64_t row, std::int64_t column) {
-  const expression::Program& program = *gemm.epilogue.expression.program();
-  std::array<double, kExtraOperands> operands{};
-  for (std::size_t i = 0; i < program.operands.size(); ++i)
-    operands.at(i) =
-        load_element(dtype_of(gemm, extra_operand(i)), args.extra[i],
-                     batch * args.extra_stride[i] +
-                         extra_place(program.operands[i], args.extra_ld[i], row, column));
-  const expression::Values values = expression::evaluated(
-      program, {acc, operands, static_cast<double>(row), static_cast<double>(column)});
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const ExtraOutput& output = program.outputs[i];
-    const bool kept = expression::is_reduced(output);  // as it is, in rows
-    store_element(kept ? type_of_values(gemm) : dtype_of(gemm, extra_output(i)), args.outputs[i],
-                  batch * args.output_stride[i] +
-                      (kept ? row * args.output_ld[i] + column
-                            : extra_place(output.target, args.output_ld[i], row, column)),
-                  values[program.results[i]]);
-  }
-  return values[program.d];
 }
 
 /// alpha·sum + beta·C + bias, activation, + residual, rounded into D: elements of one row. `other`:

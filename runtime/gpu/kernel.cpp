@@ -83,9 +83,13 @@ KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands) {
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   KilnGpuArgs own = args;
   for (std::size_t i = 0; i < launch.values.size(); ++i) {
-    const auto& [at, ld, stride] = launch.values[i];
+    const auto& [at, ld, stride, line_at, line_stride] = launch.values[i];
     if (at < 0) continue;
     own.reduced[i] = args.outputs[i];
+    if (line_at >= 0) {
+      own.reduced[i] = static_cast<std::byte*>(args.workspace) + line_at;
+      own.reduced_stride[i] = line_stride;
+    }
     own.outputs[i] = static_cast<std::byte*>(args.workspace) + at;
     own.output_ld[i] = ld, own.output_stride[i] = stride;
   }

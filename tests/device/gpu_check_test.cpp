@@ -4,17 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "generator/problem/gemm_types.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/nvrtc_compiler.h"
+#include "support/line_expressions.h"
 #include "tuner/measure/gpu_candidate.h"
 #include "tuner/measure/gpu_timing.h"
 
 namespace kiln::gpu_check_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kNoGpu = "no NVIDIA GPU: cuda:0 cannot be opened";
@@ -167,6 +172,72 @@ TEST(GpuTools, ItsScaledProductsAreTheHosts) {
         "fp8 T N 136 72 300 scale=128x128", "e4m3e2m1 N T 37 70 96 scale=mx32",
         "fp6 T N 36 72 64 scale=mx32", "e3m2e5m2 N T 37 70 160 scale=mx32"})
     expect_the_hosts_products(*tools, parse_gemm(line).value());
+}
+
+/// A call whose operands are copied to the host, where D and the output are stored plainly.
+Status stored_by_host(const GpuTools& tools, const Gemm& gemm, const KilnGpuArgs& given,
+                      const test::PlainStore& stored) {
+  const gpu::Guest guest(*tools.device());
+  std::array<std::vector<std::byte>, kOperandCount> memory;
+  const auto fetched = [&](Operand which, const void* from) -> void* {
+    auto& to = memory.at(index_of(which));
+    to.resize(static_cast<std::size_t>(span_bytes(gemm, which)));
+    if (from != nullptr && !to.empty())
+      tools.device()->driver().cuMemcpyDtoH(to.data(), reinterpret_cast<gpu::DevicePointer>(from),
+                                            to.size());
+    return to.data();
+  };
+  const bool swapped = Problem::of(gemm).value().swapped;
+  Operands call{.a = fetched(Operand::a, swapped ? given.b : given.a),
+                .b = fetched(Operand::b, swapped ? given.a : given.b),
+                .c = fetched(Operand::c, given.c),
+                .d = fetched(Operand::d, given.d),
+                .alpha = given.alpha,
+                .beta = given.beta};
+  if (present(gemm, Operand::x0)) call.extra[0] = fetched(Operand::x0, given.extra[0]);
+  if (present(gemm, Operand::y0)) call.outputs[0] = fetched(Operand::y0, given.outputs[0]);
+  test::store_plainly(gemm, call, stored);
+  Status ok;
+  for (const auto& [which, to] :
+       {std::pair<Operand, void*>{Operand::d, given.d}, {Operand::y0, given.outputs[0]}})
+    if (ok && present(gemm, which))
+      ok = gpu::upload(*tools.device(), reinterpret_cast<gpu::DevicePointer>(to),
+                       memory.at(index_of(which)), tools.stream());
+  return ok;
+}
+
+/// Expressions that read what they reduce, stored by the host.
+TEST(GpuChecker, KnowsWhatExpressionsReduceAndRead) {
+  const auto tools = tools_or_null();
+  if (!tools) GTEST_SKIP() << kNoGpu;
+  for (const test::LineExpression& e : test::line_expressions())
+    for (const Order order : {Order::row_major, Order::column_major}) {
+      const Gemm plain =
+          order == Order::row_major ? Gemm::row_major(20, 24, 18) : Gemm::column_major(20, 24, 18);
+      const Gemm gemm = plain.batched(2).with_expression(Expression::parse(e.text).value());
+      const test::PlainStore right = test::right_store(e);
+      const auto checked = [&](int spoilt) {
+        return GpuChecker::make(tools, gemm, 1)->check([&](const KilnGpuArgs& args, gpu::Stream) {
+          return stored_by_host(*tools, gemm, args,
+                                [&](const test::PlainProduct& acc, const test::PlainOperand& g,
+                                    int output, std::int64_t i, std::int64_t j) {
+                                  return output == spoilt
+                                             ? std::optional(1.01 * *right(acc, g, output, i, j))
+                                             : right(acc, g, output, i, j);
+                                });
+        });
+      };
+      const Verdict verdict = checked(1);
+      EXPECT_TRUE(verdict) << e.text << ": " << (verdict ? "" : verdict.error().detail);
+      const Verdict wrong = checked(-1);
+      ASSERT_FALSE(wrong) << e.text;
+      EXPECT_THAT(wrong.error().detail,
+                  AllOf(HasSubstr("column"), testing::Not(HasSubstr("within inf"))));
+      if (e.line == nullptr) continue;
+      const Verdict line = checked(0);
+      ASSERT_FALSE(line) << e.text;
+      EXPECT_THAT(line.error().detail, HasSubstr("y0"));
+    }
 }
 
 TEST(GpuCalls, TimesAreThoseOfTheDevice) {

@@ -45,6 +45,20 @@ const Base kLowest{
     ";c[n]=sum(acc) align=16",
     CudaMma{.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 2}};
 
+const Base kBehind{
+    "expression_behind", "sm_80",
+    "fp32 N N 37 45 20 batch=2 epilogue=y=acc+r[batch,m,n];s[batch,m]=max(abs(y))/3;"
+    "d=y/s[batch,m]*c[n]",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+const Base kAcross{
+    "expression_across", "sm_80",
+    "bf16 N T 70 1300 64 epilogue=d=acc-sum[n](acc)/70+max[](acc);t[n]=sum(acc) align=16",
+    CudaMma{.block_m = 64, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 2}};
+const Base kWgmmaBehind{
+    "expression_wgmma_behind", "sm_90a",
+    "bf16 N T 150 200 96 epilogue=y=acc+b[n];d=y*rsqrt(sum[m](y*y)/200+1)*g[n] align=16",
+    CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+
 const std::vector<Mutant> kMutants{
     {&kSimt, "reads the rows' operand by column", "out.x1[row]", "out.x1[column]"},
     {&kSimt, "reads the columns' operand by row", "out.x0[column]", "out.x0[row]"},
@@ -128,6 +142,32 @@ const std::vector<Mutant> kMutants{
     {&kLowest, "adds half of the chains", "warp < kReducing / 32", "warp < kReducing / 64"},
     {&kLowest, "adds half of a warp", "int apart = 16; apart > 0; apart /= 2",
      "int apart = 8; apart > 0; apart /= 2"},
+    {&kBehind, "gives all batches the first one's lines", " + batch * args.reduced_stride[1]", ""},
+    {&kBehind, "gives all batches the first one's values",
+     " + batch * args.output_stride[2];\n  out.ld3", ";\n  out.ld3"},
+    {&kBehind, "reads another row's reduction", "to_real(out.x2[row])", "to_real(out.x2[row / 2])"},
+    {&kBehind, "reads a row's value by column", "real_if(out.x3 + row *", "real_if(out.x3 + 0 *"},
+    {&kBehind, "keeps the product for what is made of it", "x.y2 = t0;", "x.y2 = acc;"},
+    {&kBehind, "reduces without magnitudes", "absolute(t0)", "t0"},
+    {&kBehind, "stores a row's value before it is divided", "x.y0 = t0;", "x.y0 = x.x2;"},
+    {&kBehind, "divides by what is not divided", "x.x3 / t0", "x.x3 / x.x2"},
+    {&kBehind, "stores a row's value at the next one", "out.y0[row] =", "out.y0[row + 1] ="},
+    {&kBehind, "stores one row's value alone", "if (column == 0) out.y0",
+     "if (row == 0 && column == 0) out.y0"},
+    {&kBehind, "leaves out the last row", "const i64 rows = args.m;",
+     "const i64 rows = args.m - 1;"},
+    {&kAcross, "leaves out a second piece of a row", "any % pieces * (kBehind * kTogetherBehind) +",
+     "0 * pieces +"},
+    {&kAcross, "reads a column's reduction at the row", "to_real(out.x0[column])",
+     "to_real(out.x0[row])"},
+    {&kAcross, "reads the largest of the columns' sums", "args.reduced[2])", "args.reduced[1])"},
+    {&kAcross, "leaves out elements of a thread", "i < kTogetherBehind; ++i)\n      if (first",
+     "i < kTogetherBehind - 1; ++i)\n      if (first"},
+    {&kAcross, "divides by another number", "1.0 / 70.0", "1.0 / 64.0"},
+    {&kWgmmaBehind, "keeps a neighbour's value", "+ column, x.y1, y.y1)", "+ column, y.y1, x.y1)"},
+    {&kWgmmaBehind, "reads before the product is stored", "args.outputs[1]) + batch",
+     "args.outputs[0]) + batch"},
+    {&kWgmmaBehind, "takes the sum for its mean", "Value(Real(1.0 / 200.0))", "Value(Real(1.0))"},
     {&kLowest, "skips rows of a column", "chain<R>(line, first, kChains,",
      "chain<R>(line, first, kChains + 1,"},
 };
@@ -135,7 +175,8 @@ const std::vector<Mutant> kMutants{
 TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest});
+  test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest, &kBehind, &kAcross,
+                      &kWgmmaBehind});
 }
 
 }  // namespace kiln::expression_mutants_test

@@ -45,7 +45,7 @@ Result<Calls> BoundKernel::calls(const OperandSets& sets) {
   if (const auto made = workspace(bytes_of_call(args.front(), bytes)); !made)
     return tl::unexpected(made.error());
   if (HostArgs one = args.front(); one.reduced_of != nullptr)
-    if (Status made = Reductions(problem_.gemm, one).redirect(one); !made)
+    if (Status made = redirect_reduced(problem_.gemm, one); !made)
       return tl::unexpected(made.error());
   return calls_over(sets.count(), [this, args = std::move(args), threads, bytes](int set) {
     (void)launch(kernel_, args[static_cast<std::size_t>(set)], threads, bytes);

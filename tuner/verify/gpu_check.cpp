@@ -5,11 +5,13 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "generator/expression/program.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/operands.h"
@@ -17,6 +19,7 @@
 #include "kiln/numeric.hpp"
 #include "tuner/verify/drawn_list.h"
 #include "tuner/verify/gpu_inputs.h"
+#include "tuner/verify/interval.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
@@ -29,6 +32,16 @@ constexpr std::size_t kGuard = 64 << 10;
 constexpr double kNonfiniteFlops = 0x1p31;
 
 Failure failure_of(const Error& error) { return {Failure::Kind::resources, error.message}; }
+
+/// Of what an expression reduces and reads.
+double bytes_of_lines(const Gemm& gemm) {
+  if (gemm.epilogue.expression.empty()) return 0;
+  double bytes = 0;
+  for (const expression::Value& value : gemm.epilogue.expression.program()->values)
+    if (value.op == expression::Op::reduced)
+      bytes += double(check_args::bytes_of_lines(gemm, expression::Line::of(value.which)));
+  return bytes;
+}
 
 }  // namespace
 
@@ -144,8 +157,26 @@ struct GpuChecker::Impl {
     return load_element(type, &bits, 0);
   }
 
+  /// What the lines of one element are expected to be, each as if there were no other.
+  std::vector<ExpectedLines> lines_of(const GpuTools::ReducedLines& reduced, std::int64_t batch,
+                                      std::int64_t row, std::int64_t column) const {
+    using intervals::Interval;
+    constexpr std::int64_t kWords = sizeof(Interval) / sizeof(double);
+    static_assert(offsetof(Interval, high) == 8 && offsetof(Interval, nan) == 16);
+    const intervals::Precision precision = intervals::precision_of(type_of_values(gemm()), 0);
+    std::vector<ExpectedLines> all;
+    for (const auto& each : reduced.of) {
+      const std::int64_t at = each.place(batch, row, column) * kWords;
+      const Interval interval{read(fp64, each.data, at), read(fp64, each.data, at + 1),
+                              read(u8, each.data, (at + 2) * 8) != 0};
+      const auto [value, error] = intervals::expected_in(interval, precision);
+      all.push_back({.value = {value}, .error = {error}});
+    }
+    return all;
+  }
+
   Failure wrong(const GpuInputs& set, const Run& run, const PartOfRun& part,
-                GpuTools::Count count) const {
+                const GpuTools::ReducedLines& reduced, GpuTools::Count count) const {
     const Gemm& g = part.problem.gemm;
     const auto at = static_cast<std::int64_t>(count.first);
     const std::int64_t batch = at / (g.m * g.n), row = at / g.n % g.m, column = at % g.n;
@@ -154,6 +185,8 @@ struct GpuChecker::Impl {
     std::array<double, 2> sum{}, magnitude{}, bias{};
     std::array<double, kOperandCount> term{};
     Terms terms{{&sum[0], 1}, {&magnitude[0], 1}};
+    const std::vector<ExpectedLines> lines = lines_of(reduced, batch, row, column);
+    terms.line = row, terms.first = column, terms.reduced = lines;
     terms.second = {{&sum[1], 1}, {&magnitude[1], 1}, {&bias[1], 1}};
     for (const Factor factor : kFactors) {
       const auto which = static_cast<std::size_t>(factor);
@@ -222,19 +255,20 @@ struct GpuChecker::Impl {
   }
 
   /// What the expression stores beside D.
-  Verdict compare_outputs(const GpuInputs& set, const Run& run, const PartOfRun& part) const {
+  Verdict compare_outputs(const GpuInputs& set, const Run& run, const PartOfRun& part,
+                          const GpuTools::ReducedLines& reduced) const {
     const Gemm& g = part.problem.gemm;
     for (std::size_t i = 0; i < g.epilogue.expression.outputs().size(); ++i) {
       const auto count =
           tools->judge_output(part.problem, part.args, {run.alpha, run.beta, set.exact()},
-                              part.sums, part.magnitudes, part.c, static_cast<int>(i));
+                              part.sums, part.magnitudes, part.c, reduced, static_cast<int>(i));
       if (!count) return tl::unexpected(failure_of(count.error()));
       if (count->wrong == 0) continue;
       const Operand which = extra_output(i);
       const auto at = static_cast<std::int64_t>(count->first);
       const MatrixView view = view_of(g, which, nullptr, 0);
-      // A line of what is reduced begins where its index is 0.
-      const bool lines = reduction_of(g, which) != Reduction::none;
+      // A line begins where its other index is 0.
+      const bool lines = expression::is_line(g.epilogue.expression.outputs()[i]);
       const std::int64_t row = at / g.n % g.m, column = at % g.n, batch = at / (g.m * g.n);
       const std::int64_t place =
           batch * batch_stride(g, which) + row * view.row_stride + column * view.column_stride;
@@ -247,6 +281,21 @@ struct GpuChecker::Impl {
                       seed, run.alpha, run.beta, text(asked))});
     }
     return {};
+  }
+
+  /// D, and what the expression stores beside it.
+  Verdict compare_expected(const GpuInputs& set, const Run& run, const PartOfRun& part) const {
+    const Scaling scaling{run.alpha, run.beta, set.exact()};
+    const auto reduced =
+        tools->reduced_lines(part.problem, part.args, scaling, part.sums, part.magnitudes, part.c);
+    if (!reduced) return tl::unexpected(failure_of(reduced.error()));
+    if (gemm().epilogue.expression.stores_d()) {
+      const auto values = tools->judge(part.problem, part.args, scaling, part.sums, part.magnitudes,
+                                       part.c, *reduced);
+      if (!values) return tl::unexpected(failure_of(values.error()));
+      if (values->wrong > 0) return tl::unexpected(wrong(set, run, part, *reduced, *values));
+    }
+    return compare_outputs(set, run, part, *reduced);
   }
 
   /// Those that follow from D; those of rows of no group are not looked at.
@@ -354,13 +403,7 @@ struct GpuChecker::Impl {
     for (const ProductPart& part : set.parts()) {
       if (adds_rows(gemm())) break;
       const PartOfRun one = set.part(part, args, rows_of_d.data());
-      if (stores_d) {
-        const auto values = tools->judge(one.problem, one.args, {run.alpha, run.beta, set.exact()},
-                                         one.sums, one.magnitudes, one.c);
-        if (!values) return broken(values.error());
-        if (values->wrong > 0) return tl::unexpected(wrong(set, run, one, *values));
-      }
-      if (Verdict verdict = compare_outputs(set, run, one); !verdict) return verdict;
+      if (Verdict verdict = compare_expected(set, run, one); !verdict) return verdict;
       if (Verdict verdict = compare_scales(set, run, one); !verdict) return verdict;
       if (Verdict verdict = widen_amax(set, run, one, of_d); !verdict) return verdict;
       if (!exactly) continue;
@@ -406,7 +449,7 @@ double GpuChecker::bytes_needed(const Gemm& gemm) {
   constexpr double kContents = 2;  // exact and uniform; small problems have a third
   const double elements = gemm.outputs() * (gated(gemm) ? 2 : 1);
   return kContents * (DataSet::bytes_needed(gemm) + elements * (sizeof(double) + sizeof(float))) +
-         double(span_bytes(gemm, Operand::d) + bytes_beside_d(gemm)) +
+         double(span_bytes(gemm, Operand::d) + bytes_beside_d(gemm)) + bytes_of_lines(gemm) +
          (adds_rows(gemm) ? 2.0 * sizeof(double) * double(span(gemm, Operand::d)) : 0);
 }
 

@@ -11,130 +11,23 @@
 #include "generator/families/cuda/common/check.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/indices.h"
-#include "generator/problem/quantised_d.h"
 #include "runtime/compiler.h"
 #include "runtime/memory.h"
 #include "tuner/verify/data.h"
-#include "tuner/verify/interval.h"
 #include "tuner/verify/view.h"
 
 namespace kiln {
+
+using check_args::device_allowance;
+using check_args::DeviceAllowance;
+using check_args::types_of;
+
 namespace {
 
 /// Of grid-stride loops: some waves on any device.
 constexpr unsigned kBlocks = 2048;
 /// Elements of one block of check_products, each way.
 constexpr std::int64_t kProductTile = 64;
-
-/// `ScalePlaces` of templates/cuda/check/check.cu.
-struct ScalePlaces {
-  int lines = 0, along = 1;  // elements that share a scale, 0 lines: without
-  std::int64_t line = 0, block = 0, batch = 0;
-};
-
-ScalePlaces places_of(const Gemm& g, Operand which, const PartOfK& part) {
-  const Scale scale = scale_of(g, which);
-  if (scale == Scale::none) return {};
-  const auto [lines, along] = scale_block(scale);
-  const ScaleStrides strides = strides_of_scales(g, which, part);
-  // One block along all of k has no next one.
-  return {lines, along == 0 ? 1 : along, strides.line, along == 0 ? 0 : strides.block,
-          strides.batch};
-}
-
-/// `Types` of templates/cuda/check/check.cu.
-struct Types {
-  int a, b, d, bias;
-  int a_k_major, b_k_major;
-  ScalePlaces a_scales, b_scales;
-  int mx;                    // scales are bytes of e8m0
-  int scale, zero;           // types of other scales and of zero points; -1: without
-  int d_scale = 0;           // 1: given; 2: follows from D
-  std::int64_t d_along = 1;  // columns that share one
-  float d_largest = 1;
-  int zero_a = 0;  // 1: one a row; 2: one
-  std::int64_t first_k = 0;
-  int integers = 0;
-};
-
-Types types_of(const Problem& problem, const PartOfK& part = {}) {
-  const Gemm& g = problem.gemm;
-  Types t{static_cast<int>(g.a.dtype), static_cast<int>(g.b.dtype),
-          static_cast<int>(g.d.dtype), static_cast<int>(dtype_of(g, Operand::bias)),
-          problem.a_k_major,           problem.b_k_major};
-  t.a_scales = places_of(g, Operand::a, part);
-  t.b_scales = places_of(g, Operand::b, part);
-  t.first_k = part.first;
-  t.integers = g.accumulator == s32;
-  t.mx = g.a.q.scale == Scale::mx_32 || g.b.q.scale == Scale::mx_32;
-  t.scale = static_cast<int>(g.b.q.type);
-  if (g.d.q.scale != Scale::none) {
-    t.d_scale = is_output(g, Operand::scale_d) ? 2 : 1;
-    t.d_along = std::max<std::int64_t>(1, columns_of_a_scale(g));
-    t.d_largest = largest_code(g.d.dtype);
-  }
-  if (g.a.q.zero != Zero::none) t.zero_a = g.a.q.zero == Zero::tensor ? 2 : 1;
-  t.zero = g.b.q.zero == Zero::none ? -1 : static_cast<int>(dtype_of(g, Operand::zero_b));
-  return t;
-}
-
-/// `Allowance` of templates/cuda/check/check.cu.
-struct DeviceAllowance {
-  double per_sum, per_step, per_residual, unit, steepest, factor, per_gate;
-  int bias, activation, residual, gate, interleaved;
-};
-
-DeviceAllowance device_allowance(const Gemm& g, const Scaling& scaling) {
-  const Allowance a = allowance(g, scaling);
-  return {a.per_sum,
-          a.per_step,
-          a.per_residual,
-          a.unit,
-          a.steepest,
-          a.factor,
-          a.per_gate,
-          static_cast<int>(g.epilogue.bias),
-          static_cast<int>(g.epilogue.activation),
-          g.epilogue.residual,
-          g.epilogue.gate ? static_cast<int>(g.epilogue.gate->function) : 0,
-          interleaved(g)};
-}
-
-/// `CheckedExpression` of templates/cuda/check/judge.cu.
-struct DeviceExpression {
-  struct Extra {
-    const void* data;
-    std::int64_t row, column, batch, type;
-  };
-  intervals::Precision precision;
-  Extra extra[kExtraOperands];
-  Extra stored;
-  std::int64_t operands, result, reduction;
-  intervals::ExpressionStep steps[intervals::kMostSteps];
-};
-
-/// `output`: as of expect().
-DeviceExpression device_expression(const Gemm& g, const KilnGpuArgs& args, int output) {
-  const expression::Program& program = *g.epilogue.expression.program();
-  const bool d = output == kValueOfD;
-  const auto place = static_cast<std::size_t>(d ? 0 : output);
-  const std::vector<intervals::ExpressionStep> steps = intervals::steps_of(program);
-  DeviceExpression all{
-      .precision = intervals::precision_of(g.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, 0),
-      .operands = std::ssize(g.epilogue.expression.operands()),
-      .result = d ? program.d : program.results[place],
-      .reduction = d ? 0 : static_cast<std::int64_t>(program.outputs[place].reduction)};
-  std::ranges::copy(steps, all.steps);
-  const auto extra = [&](Operand which) {
-    const MatrixView view = view_of(g, which, nullptr, 0);
-    return DeviceExpression::Extra{pointer(args, which), view.row_stride, view.column_stride,
-                                   batch_stride(g, which), static_cast<std::int64_t>(view.dtype)};
-  };
-  for (const Operand which : kOperands)
-    if (is_extra(which) && present(g, which)) all.extra[index_of_extra(which)] = extra(which);
-  all.stored = extra(d ? Operand::d : extra_output(place));
-  return all;
-}
 
 unsigned blocks_for(std::int64_t count, std::int64_t unit) {
   return static_cast<unsigned>((count + unit - 1) / unit);
@@ -245,30 +138,61 @@ Status GpuTools::products(const Problem& problem, const KilnGpuArgs& args, doubl
 
 Result<GpuTools::Count> GpuTools::judge(const Problem& problem, const KilnGpuArgs& args,
                                         const Scaling& scaling, const double* sums,
-                                        const float* magnitudes, const void* c) const {
+                                        const float* magnitudes, const void* c,
+                                        const ReducedLines& reduced) const {
   const Gemm& g = problem.gemm;
   if (g.epilogue.expression.empty())
     return compared("check_judge", problem, args, scaling, sums, magnitudes, c);
-  return judge_output(problem, args, scaling, sums, magnitudes, c, kValueOfD);
+  return judge_output(problem, args, scaling, sums, magnitudes, c, reduced, kValueOfD);
+}
+
+Status GpuTools::judged(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
+                        const double* sums, const float* magnitudes, const void* c,
+                        const check_args::CheckedExpression& expression) const {
+  const auto memory = gpu::DeviceBuffer::make(device_, sizeof expression);
+  if (!memory) return tl::unexpected(memory.error());
+  Status ok = upload(memory->data(), std::as_bytes(std::span(&expression, 1)));
+  if (ok) ok = poison(counters_.data(), 8, 0);
+  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
+  if (ok)
+    ok = call(expression.entry(), {kBlocks}, args, types_of(problem),
+              device_allowance(problem.gemm, scaling), sums, magnitudes, c, counters_.data(),
+              memory->data());
+  return ok ? wait() : ok;  // the memory lives no longer
+}
+
+Result<GpuTools::ReducedLines> GpuTools::reduced_lines(const Problem& problem,
+                                                       const KilnGpuArgs& args,
+                                                       const Scaling& scaling, const double* sums,
+                                                       const float* magnitudes,
+                                                       const void* c) const {
+  const Gemm& g = problem.gemm;
+  ReducedLines all;
+  if (g.epilogue.expression.empty() || g.m == 0 || g.n == 0) return all;
+  for (const expression::Value& value : g.epilogue.expression.program()->values) {
+    if (value.op != expression::Op::reduced) continue;
+    const auto line = expression::Line::of(value.which);
+    auto memory = gpu::DeviceBuffer::make(
+        device_, static_cast<std::size_t>(check_args::bytes_of_lines(g, line)));
+    if (!memory) return tl::unexpected(memory.error());
+    all.of.push_back(check_args::place_of_lines(g, line, memory->data()));
+    all.memory.push_back(std::move(*memory));
+    if (Status ok = judged(problem, args, scaling, sums, magnitudes, c,
+                           check_args::put(g, args, value, all.of.back()));
+        !ok)
+      return tl::unexpected(ok.error());
+  }
+  return all;
 }
 
 Result<GpuTools::Count> GpuTools::judge_output(const Problem& problem, const KilnGpuArgs& args,
                                                const Scaling& scaling, const double* sums,
                                                const float* magnitudes, const void* c,
-                                               int output) const {
-  const Gemm& g = problem.gemm;
-  const auto memory = gpu::DeviceBuffer::make(device_, sizeof(DeviceExpression));
-  if (!memory) return tl::unexpected(memory.error());
-  const DeviceExpression expression = device_expression(g, args, output);
-  const char* const entry =
-      expression.reduction == 0 ? "check_judge_expression" : "check_judge_reduction";
-  Status ok = upload(memory->data(), std::as_bytes(std::span(&expression, 1)));
-  if (ok) ok = poison(counters_.data(), 8, 0);
-  if (ok) ok = poison(counters_.data() + 8, 8, ~std::uint64_t{0});
-  if (ok)
-    ok = call(entry, {kBlocks}, args, types_of(problem), device_allowance(g, scaling), sums,
-              magnitudes, c, counters_.data(), memory->data());
-  if (!ok) return tl::unexpected(ok.error());
+                                               const ReducedLines& reduced, int output) const {
+  if (Status ok = judged(problem, args, scaling, sums, magnitudes, c,
+                         check_args::compared(problem.gemm, args, reduced.of, output));
+      !ok)
+    return tl::unexpected(ok.error());
   return counted();
 }
 

@@ -6,12 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
 #include "runtime/gpu/kernel.h"
 #include "runtime/gpu/telemetry.h"
 #include "tuner/verify/data_set.h"
+#include "tuner/verify/gpu_check_args.h"
 #include "tuner/verify/reference.h"
 
 namespace kiln {
@@ -43,13 +45,23 @@ class GpuTools {
   struct Count {
     std::uint64_t wrong = 0, first = 0;
   };
+  /// What a right kernel may have of each line that the expression reduces and reads, in its
+  /// program's order: where the intervals::Interval of each lies.
+  struct ReducedLines {
+    std::vector<check_args::Extra> of;
+    std::vector<gpu::DeviceBuffer> memory;
+  };
+  Result<ReducedLines> reduced_lines(const Problem& problem, const KilnGpuArgs& args,
+                                     const Scaling& scaling, const double* sums,
+                                     const float* magnitudes, const void* c) const;
   Result<Count> judge(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
-                      const double* sums, const float* magnitudes, const void* c) const;
-  /// The same of what an expression stores beside D, or in it (kValueOfD): of what is reduced the
-  /// index is that of a line's first element.
+                      const double* sums, const float* magnitudes, const void* c,
+                      const ReducedLines& reduced) const;
+  /// The same of what an expression stores beside D, or in it (kValueOfD): of lines the index is
+  /// that of their first element.
   Result<Count> judge_output(const Problem& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,
-                             const void* c, int output) const;
+                             const void* c, const ReducedLines& reduced, int output) const;
   /// The same of the scales that follow from D, by their index.
   Result<Count> judge_scales(const Problem& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,
@@ -108,6 +120,10 @@ class GpuTools {
   template <typename... Args>
   Status call(const char* entry, Dim3 grid, Args... args) const;
   Result<Count> counted() const;
+  /// Calls one of the kernels of expressions, whose counters begin at 0 and the largest number.
+  Status judged(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
+                const double* sums, const float* magnitudes, const void* c,
+                const check_args::CheckedExpression& expression) const;
   /// Of counters that begin at 0 and `first`.
   Result<Count> compared(const char* entry, const Problem& problem, const KilnGpuArgs& args,
                          const Scaling& scaling, const double* sums, const float* magnitudes,

@@ -16,7 +16,8 @@ std::vector<ExpressionStep> steps_of(const expression::Program& program) {
   using expression::Op;
   static_assert(int(Op::acc) == op_acc && int(Op::operand) == op_operand &&
                 int(Op::number) == op_number && int(Op::index) == op_index &&
-                int(Op::call) == op_call && int(Index::m) == 1 && int(Index::n) == 2);
+                int(Op::call) == op_call && int(Op::reduced) == op_reduced && int(Index::m) == 1 &&
+                int(Index::n) == 2);
   static_assert(int(expression::Course::rising) == course_rising &&
                 int(expression::Course::sum) == course_sum &&
                 int(expression::Course::choice) == course_choice &&
@@ -27,11 +28,13 @@ std::vector<ExpressionStep> steps_of(const expression::Program& program) {
                         .which = value.which,
                         .number = value.number,
                         .roundoffs = 1};
+    // A reduced value has its roundings already: it is used as it is.
+    step.arity = expression::arity_of(value);
+    std::ranges::copy(value.of, step.of);
     step.exact = value.op != Op::number || static_cast<float>(value.number) == value.number;
     if (value.op == Op::call) {
       const expression::Function& f = expression::kFunctions[value.which];
-      std::ranges::copy(value.of, step.of);
-      step.arity = f.arity, step.course = static_cast<int>(f.course);
+      step.course = static_cast<int>(f.course);
       step.exact = f.roundoffs == 0, step.exponential = f.exponential;
       step.roundoffs = f.roundoffs, step.of_argument = f.of_argument;
       step.lowest = f.lowest, step.domain = f.domain;

@@ -11,6 +11,7 @@
 #include "generator/problem/quantised_d.h"
 #include "kiln/numeric.hpp"
 #include "tuner/verify/amax.h"
+#include "tuner/verify/known_lines.h"
 #include "tuner/verify/quantised.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
@@ -49,7 +50,7 @@ class Batch {
  public:
   /// `got`: of the whole problem, of rows in order. `amax` is told of every element.
   Batch(const DataSet& set, const ProductPart& part, const Run& run, const Outputs& got,
-        std::int64_t batch, Lines::Along along, ExpectedAmax& amax)
+        std::int64_t batch, Lines::Along along, ExpectedAmax& amax, const LinesOfBatches& reduced)
       : gemm_(part.gemm),
         set_(set),
         part_(part),
@@ -58,8 +59,8 @@ class Batch {
         along_(along),
         amax_(amax),
         shared_(part.gemm.d.dtype),
-        terms_(part.gemm, inputs(set, part, run), batch, along) {
-    scaling_ = {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
+        scaling_(scaling_of(set, run)),
+        terms_(part.gemm, inputs(set, part, run), batch, along, lines_of(reduced, batch)) {
     Operands output;
     output.d = const_cast<void*>(got.d);
     output.scale_d = const_cast<void*>(got.scale_d);
@@ -70,16 +71,14 @@ class Batch {
     d_ = along == Lines::Along::rows ? by_rows : by_rows.transposed();
   }
 
-  /// Line `i` of D; `terms(j, count)` gives those of its elements [j, j + count).
-  template <typename TermsOf>
-  std::optional<Failure> line(std::int64_t i, TermsOf&& terms) {
+  /// The i-th of the lines.
+  std::optional<Failure> line(const KnownLines& known, std::int64_t i) {
     for (std::int64_t j = 0; j < d_.columns; j += kChunk) {
       const std::int64_t count = std::min(kChunk, d_.columns - j);
-      if (auto failure = chunk(i, j, count, terms(j, count))) return failure;
+      if (auto failure = chunk(known[i], j, count, known.read(terms_, i, j, count))) return failure;
     }
     return std::nullopt;
   }
-  TermReader& terms() { return terms_; }
 
   /// What D holds of this batch, and its scale where it has one.
   std::pair<StoredAmax, float> stored() {
@@ -189,46 +188,21 @@ class Batch {
   std::int64_t batch_;
   Lines::Along along_;
   ExpectedAmax& amax_;
+  SharedScale shared_;
   Scaling scaling_;
+  TermReader terms_;
   MatrixView d_;
   const void* scales_ = nullptr;  // of D, where it has any
-  SharedScale shared_;
-  TermReader terms_;
   double got_[kChunk], value_[kChunk], error_[kChunk];
 };
 
-std::optional<Failure> judge_whole(DataSet& set, std::size_t part, const Run& run,
-                                   const Outputs& got, ExpectedAmax& amax) {
-  const Gemm& gemm = set.parts()[part].gemm;
-  const bool rows = gemm.d.order == Order::row_major;
-  const auto along = rows ? Lines::Along::rows : Lines::Along::columns;
-  const std::int64_t lines = rows ? gemm.m : gemm.n;
-  const std::int64_t length = rows ? gemm.columns_of_b() : gemm.m;
-  for (std::int64_t b = 0; b < gemm.batch; ++b) {
-    const std::vector<std::int32_t>& sums = set.whole(part, b);
-    Batch batch(set, set.parts()[part], run, got, b, along, amax);
-    for (std::int64_t i = 0; i < lines; ++i) {
-      // A gate has a row-major D: its lines are rows.
-      const auto line = line_of(gemm, along, length, sums.data() + i * length);
-      const auto terms = [&](std::int64_t j, std::int64_t count) {
-        return batch.terms().read(line, line, i, j, count);
-      };
-      if (auto failure = batch.line(i, terms)) return failure;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Failure> judge_sampled(DataSet& set, std::size_t part, const Run& run,
-                                     const Outputs& got, ExpectedAmax& amax) {
-  for (const Products& some : set.sampled(part)) {
-    Batch batch(set, set.parts()[part], run, got, some.lines.batch, some.lines.along, amax);
-    for (std::size_t i = 0; i < some.lines.index.size(); ++i) {
-      const auto terms = [&](std::int64_t j, std::int64_t count) {
-        return batch.terms().read(some, i, j, count);
-      };
-      if (auto failure = batch.line(some.lines.index[i], terms)) return failure;
-    }
+std::optional<Failure> judge_part(DataSet& set, std::size_t part, const Run& run,
+                                  const Outputs& got, const LinesOfBatches& reduced,
+                                  ExpectedAmax& amax) {
+  for (const KnownLines& known : known_lines(set, part)) {
+    Batch batch(set, set.parts()[part], run, got, known.batch(), known.along(), amax, reduced);
+    for (std::int64_t i = 0; i < known.count(); ++i)
+      if (auto failure = batch.line(known, i)) return failure;
   }
   return std::nullopt;
 }
@@ -251,7 +225,7 @@ std::optional<Failure> judge_amax(DataSet& set, const Run& run, const Outputs& g
   for (const ProductPart& part : set.parts())
     for (std::int64_t b = 0; b < part.gemm.batch; ++b) {
       const auto [all, scale] =
-          Batch(set, part, run, got, b, Lines::Along::rows, expected).stored();
+          Batch(set, part, run, got, b, Lines::Along::rows, expected, {}).stored();
       if (!all.may_follow(type, amax, scale))
         return wrong(fmt::format("D holds {} of scale {}", all.largest(), scale));
       holds |= all.holds(type, amax, scale);
@@ -272,9 +246,12 @@ std::optional<Failure> judge_untouched(const Gemm& gemm, const void* d) {
 
 }  // namespace
 
+Scaling scaling_of(const DataSet& set, const Run& run) {
+  return {run.alpha, run.beta, set.recipe().data == Data::exact, run.flushed};
+}
+
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got) {
   if (adds_rows(set.gemm())) return judge_added(set, run, got);
-  const bool integers = set.recipe().data == Data::exact && !set.recipe().tiny;
   Operands operands;
   set.bind(operands);
   operands.d = const_cast<void*>(got.d);
@@ -287,15 +264,14 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
   const bool stores_d = set.gemm().epilogue.expression.stores_d();
   if (!stores_d)
     if (auto failure = judge_untouched(set.gemm(), operands.d)) return failure;
+  const LinesOfBatches reduced = reduced_lines(set, scaling_of(set, run));
   for (std::size_t part = 0; stores_d && part < set.parts().size(); ++part)
-    if (auto failure = integers ? judge_whole(set, part, run, ordered, amax)
-                                : judge_sampled(set, part, run, ordered, amax))
-      return failure;
+    if (auto failure = judge_part(set, part, run, ordered, reduced, amax)) return failure;
   if (set.gemm().amax_d) {
-    const bool whole = integers || DataSet::whole_is_cheap(set.gemm());
+    const bool whole = knows_integers(set) || DataSet::whole_is_cheap(set.gemm());
     if (auto failure = judge_amax(set, run, ordered, amax, whole)) return failure;
   }
-  if (auto failure = judge_outputs(set, run, got)) return failure;
+  if (auto failure = judge_outputs(set, run, got, reduced)) return failure;
   // Where C was in D's place its rows remain.
   const bool poisoned = run.c != Run::C::in_place;
   return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got, operands.index_d)

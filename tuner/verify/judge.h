@@ -10,6 +10,7 @@
 
 #include "tuner/measured.h"
 #include "tuner/verify/data_set.h"
+#include "tuner/verify/reduced_lines.h"
 
 namespace kiln {
 
@@ -24,6 +25,9 @@ struct Run {
   } c = C::unread;
   double flushed = 0;  // what each product or addition may lose, as in Scaling
 };
+
+/// What such a run makes of the inputs of a set.
+Scaling scaling_of(const DataSet& set, const Run& run);
 
 /// What a run wrote.
 struct Outputs {
@@ -45,8 +49,9 @@ struct Outputs {
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
 
 /// The same of what an expression stores beside D alone. What is made of many elements is compared
-/// where all of them are expected.
-std::optional<Failure> judge_outputs(DataSet& set, const Run& run, const Outputs& got);
+/// where all of them are expected. `reduced`: of the set and the run.
+std::optional<Failure> judge_outputs(DataSet& set, const Run& run, const Outputs& got,
+                                     const LinesOfBatches& reduced);
 
 /// The same of a D to whose rows those of the product are added.
 std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& got);

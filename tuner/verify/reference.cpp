@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 #include "generator/expression/evaluate.h"
 #include "generator/problem/amax.h"
@@ -18,6 +19,7 @@
 #include "tuner/verify/accumulate.h"
 #include "tuner/verify/added_by_zeros.h"
 #include "tuner/verify/interval.h"
+#include "tuner/verify/reduced_lines.h"
 #include "tuner/verify/roundoffs.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
@@ -241,14 +243,30 @@ class Affine {
   double flushed_;
 };
 
+/// What an element's expression reduces and reads.
+struct LinesOfElement {
+  std::array<double, kExpressionOutputs> value{};
+  std::array<intervals::Interval, kExpressionOutputs> interval{};
+
+  LinesOfElement(const Terms& t, std::int64_t row, std::int64_t column,
+                 const intervals::Precision& precision) {
+    interval.fill(intervals::anything(precision));
+    for (std::size_t i = 0; i < t.reduced.size(); ++i) {
+      const ExpectedLines& lines = t.reduced[i];
+      const auto line = static_cast<std::size_t>(lines.m ? row : lines.n ? column : 0);
+      value.at(i) = lines.value[line];
+      interval.at(i) = intervals::interval_of({lines.value[line], lines.error[line]}, precision);
+    }
+  }
+};
+
 /// What an expression makes of each element. Where a right kernel may store anything the error is
 /// infinite.
-void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, int output,
+void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, int wanted,
              std::span<double> value, std::span<double> error) {
   using namespace intervals;
   const expression::Program& program = *gemm.epilogue.expression.program();
-  const std::uint8_t result =
-      output == kValueOfD ? program.d : program.results.at(static_cast<std::size_t>(output));
+  const auto result = static_cast<std::size_t>(wanted == kValueOfD ? program.d : wanted);
   const std::vector<ExpressionStep> steps = steps_of(program);
   const Precision precision =
       precision_of(gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, scaling.flushed);
@@ -256,14 +274,15 @@ void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, int outpu
   for (std::size_t i = 0; i < value.size(); ++i) {
     for (const Operand which : kOperands)
       if (is_extra(which) && present(gemm, which)) operands.at(index_of_extra(which)) = t[which][i];
-    const auto place = static_cast<double>(t.first + static_cast<std::int64_t>(i));
-    const auto line = static_cast<double>(t.line);
-    const double row = t.along == Lines::Along::rows ? line : place;
-    const double column = t.along == Lines::Along::rows ? place : line;
-    const Interval all =
-        expression_interval(steps.data(), result, precision, within(value[i], error[i], precision),
-                            operands.data(), row, column);
-    value[i] = evaluated(program, {value[i], operands, row, column})[result];
+    const std::int64_t place = t.first + static_cast<std::int64_t>(i);
+    const std::int64_t row = t.along == Lines::Along::rows ? t.line : place;
+    const std::int64_t column = t.along == Lines::Along::rows ? place : t.line;
+    const auto m = static_cast<double>(row), n = static_cast<double>(column);
+    const LinesOfElement lines(t, row, column, precision);
+    const Interval all = expression_interval(steps.data(), static_cast<int>(result), precision,
+                                             within(value[i], error[i], precision), operands.data(),
+                                             lines.interval.data(), m, n);
+    value[i] = evaluated(program, {value[i], operands, m, n, lines.value})[result];
     const bool one = all.low == all.high && !all.nan;
     if (is_empty(all))  // a NaN, whatever fp64 says
       value[i] = std::numeric_limits<double>::quiet_NaN(), error[i] = 0;
@@ -355,7 +374,7 @@ Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
 }
 
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<double> value,
-            std::span<double> error, int output) {
+            std::span<double> error, int wanted) {
   const std::size_t count = t.sum.size();
   assert(value.size() == count && error.size() == count);
   const Allowance allow = allowance(gemm, scaling);
@@ -376,7 +395,7 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
       error[i] += allow.per_gate * std::fabs(value[i]);
     }
   }
-  if (!gemm.epilogue.expression.empty()) return express(gemm, scaling, t, output, value, error);
+  if (!gemm.epilogue.expression.empty()) return express(gemm, scaling, t, wanted, value, error);
   activate(gemm.epilogue.activation, allow.unit, value, error);
   if (gemm.epilogue.residual)
     Affine::add(t[Operand::residual], 1.0, allow.per_residual, value, error);
@@ -410,6 +429,18 @@ void store_codes(const Gemm& gemm, const Operands& in, std::int64_t batch, std::
   }
 }
 
+/// What the expression reduces and reads of one batch, by products of all its rows.
+std::vector<ExpectedLines> lines_of_whole(const Gemm& gemm, const Operands& in,
+                                          std::int64_t batch) {
+  if (!reads_reduced(gemm)) return {};
+  Lines rows{Lines::Along::rows, batch,
+             std::vector<std::int64_t>(static_cast<std::size_t>(gemm.m))};
+  std::iota(rows.index.begin(), rows.index.end(), 0);
+  const Products all = products(gemm, in.a, in.b, std::move(rows), scales_in(in));
+  const KnownLines known(gemm, all);
+  return reduced_lines(gemm, in, {in.alpha, in.beta}, {&known, 1}, batch);
+}
+
 }  // namespace
 
 Status reference_gemm(const Gemm& gemm, const Operands& in) {
@@ -429,7 +460,8 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
   std::uint32_t largest = 0;
   for (std::int64_t batch = 0; !empty && batch < gemm.batch; ++batch) {
     const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
-    TermReader terms(gemm, in, batch, Lines::Along::rows);
+    const std::vector<ExpectedLines> reduced = lines_of_whole(gemm, in, batch);
+    TermReader terms(gemm, in, batch, Lines::Along::rows, reduced);
     for (std::int64_t i = 0; i < gemm.m; ++i) {
       const Products row =
           products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, scales_in(in));

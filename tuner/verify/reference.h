@@ -105,6 +105,13 @@ struct Allowance {
 };
 Allowance allowance(const Gemm& gemm, const Scaling& scaling);
 
+/// Of one batch what a value that an expression reduces is expected to be, for each row of D, for
+/// each column, or once: with an error as of expect(), infinite where nothing is known.
+struct ExpectedLines {
+  bool m = false, n = false;
+  std::vector<double> value, error;
+};
+
 /// A run of elements of D: of each operand that is a term, by its index, the values there. Those of
 /// an operand that the problem does not have, and C's where beta is 0, are not looked at.
 struct Terms {
@@ -117,11 +124,13 @@ struct Terms {
   Second second = {};
   Lines::Along along = Lines::Along::rows;
   std::int64_t line = 0, first = 0;  ///< of D: the line, and the run's first element in it
+  /// What the expression reduces and reads, in its program's order; none: nothing is known of it.
+  std::span<const ExpectedLines> reduced = {};
   std::span<const double>& operator[](Operand which) { return of[index_of(which)]; }
   const std::span<const double>& operator[](Operand which) const { return of[index_of(which)]; }
 };
 
-/// What an expression makes of an element: D's value, or that of an output beside it.
+/// Which value of an expression is wanted: D's, or the number of one of its program.
 inline constexpr int kValueOfD = -1;
 
 /// value[i] = activation(alpha*sum + beta*c + bias) + residual, with a gate gate(alpha*sum + bias)
@@ -130,7 +139,7 @@ inline constexpr int kValueOfD = -1;
 /// where value is NaN or infinite; of an expression it is infinite where anything is right. All
 /// spans are of sum's length.
 void expect(const Gemm& gemm, const Scaling& scaling, const Terms& terms, std::span<double> value,
-            std::span<double> error, int output = kValueOfD);
+            std::span<double> error, int wanted = kValueOfD);
 
 /// Whether `got`, read from D, is what a right kernel may store: between the roundings to D's type
 /// of value - error and value + error. NaN wants NaN, infinity wants the same infinity.

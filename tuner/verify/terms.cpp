@@ -5,8 +5,8 @@
 namespace kiln {
 
 TermReader::TermReader(const Gemm& gemm, const Operands& operands, std::int64_t batch,
-                       Lines::Along along)
-    : gemm_(gemm), along_(along) {
+                       Lines::Along along, std::span<const ExpectedLines> reduced)
+    : gemm_(gemm), along_(along), reduced_(reduced) {
   const auto add = [&](Operand which, Factor factor, const MatrixView& view) {
     terms_.push_back({which, factor, along == Lines::Along::rows ? view : view.transposed(), {}});
   };
@@ -26,6 +26,7 @@ Terms TermReader::terms_of(std::int64_t i, std::int64_t j, std::int64_t count) {
   Terms out{first_.sum, first_.magnitude};
   out.second = {second_.sum, second_.magnitude, {}};
   out.along = along_, out.line = i, out.first = j;
+  out.reduced = reduced_;
   for (Term& term : terms_) {
     term.values.resize(static_cast<std::size_t>(count));
     load_block(term.view, i, 1, j, count, term.values.data());

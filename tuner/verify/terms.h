@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "kiln/engine.hpp"
@@ -15,7 +16,9 @@ namespace kiln {
 class TermReader {
  public:
   /// `operands` must hold what `gemm` (valid) has; C is read where beta is not 0.
-  TermReader(const Gemm& gemm, const Operands& operands, std::int64_t batch, Lines::Along along);
+  /// `reduced`: of the batch, what is known of what its expression reduces.
+  TermReader(const Gemm& gemm, const Operands& operands, std::int64_t batch, Lines::Along along,
+             std::span<const ExpectedLines> reduced = {});
   /// Of line `i` of D, `count` elements from its element `j` on. Valid until the next call.
   template <typename Sum>
   Terms read(const LineOf<Sum>& sum, const LineOf<Sum>& magnitude, std::int64_t i, std::int64_t j,
@@ -43,6 +46,7 @@ class TermReader {
 
   Gemm gemm_;
   Lines::Along along_;
+  std::span<const ExpectedLines> reduced_;
   std::vector<Term> terms_;
   Sums first_, second_;
 };

@@ -72,7 +72,8 @@ struct KilnArgs {
   // reduced.
   void* outputs[4];
   long long output_ld[4], output_stride[4];
-  long long reduced_stride[4];  // of what those values become; of no kernel
+  long long reduced_stride[4];  // of what those values become
+  void* reduced[4];
   //% end
 };
 
@@ -88,6 +89,8 @@ enum {
 
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
+// Behind it where an expression reduces, one after the other: "kiln_reduce", "kiln_reduce_rest",
+// "kiln_behind". All but the first may be missing.
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
 /// kernel without it is called with KilnArgs. "kiln_direct"

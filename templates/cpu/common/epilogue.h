@@ -400,10 +400,21 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% if amax
   if (pass.last) raise_amax<L>(out.amax, v, columns);
   //% end
+  //% if !stores_d
+  if (pass.last) return;  // D is absent, or stored later
+  //% end
   //% if stream_rows
   put<L>(out, reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
   //% else
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
   //% end
 }
+//% end
+//% if behind
+
+//% include cpu/common/behind.h
+//% end
+//% if reduces
+
+//% include cpu/common/reductions.h
 //% end

@@ -31,13 +31,13 @@ enum ExpressionCourse {
   course_drawn        // a number from 0 to 1 that follows from whole numbers alone
 };
 
-enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call };
+enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call, op_reduced };
 
 /// One value of an expression, behind those that it is made of.
 struct ExpressionStep {
   int op;
   int which;  // the operand, the function or the index: 1 is m, 2 is n
-  int of[3];  // a function's arguments: numbers of earlier steps
+  int of[3];  // a function's arguments, or what is reduced: numbers of earlier steps
   int arity, course;
   bool exact;  // a number that fp32 has; a function that is not rounded
   bool exponential;
@@ -221,12 +221,15 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   }
 }
 
-/// The value of step `result`. `operands`: of the element, in the order of the expression's.
+/// The value of step `result`. `operands`: of the element, in the order of the expression's;
+/// `reduced`: what the element's lines are, in the order of the steps (null: it is not known).
 KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result,
                                          const Precision& p, const Interval& acc,
-                                         const double* operands, double m, double n) {
+                                         const double* operands, const Interval* reduced, double m,
+                                         double n) {
   Interval x[kMostSteps];
   int truth[kMostSteps];
+  int lines = 0;
   for (int i = 0; i <= result; ++i) {
     const ExpressionStep& step = steps[i];
     truth[i] = 0;
@@ -242,6 +245,9 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result
       x[i] = rounded(exactly(step.number, p), step, p, 0);
     } else if (step.op == op_index) {
       x[i] = exactly(step.which == 1 ? m : n, p);
+    } else if (step.op == op_reduced) {
+      x[i] = reduced == nullptr ? anything(p) : reduced[lines];
+      ++lines;
     } else {
       Interval of[3] = {{0, 0, false}, {0, 0, false}, {0, 0, false}};
       for (int a = 0; a < step.arity; ++a) of[a] = x[step.of[a]];

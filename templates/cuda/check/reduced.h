@@ -57,10 +57,12 @@ KILN_DEVICE ReducedElements merged(const ReducedElements& x, const ReducedElemen
 KILN_DEVICE void take_in(ReducedElements& all, double value, double error, const Precision& p) {
   ReducedElements one = no_elements(all.how, p);
   one.count = 1;
-  if (value != value) {
-    one.nan = true;
-  } else if (!is_finite(error, p)) {
+  if (!is_finite(error, p)) {
     one.unsure = true;
+    one.value = value;
+    one.total = 1;
+  } else if (value != value) {
+    one.nan = true;
   } else {
     one.value = value;
     one.total = 1;
@@ -73,26 +75,50 @@ KILN_DEVICE void take_in(ReducedElements& all, double value, double error, const
   all = merged(all, one, p);
 }
 
-/// An expected value, and how far a right kernel's may be from it: as of an element.
+/// An expected value, and how far a right kernel's may be from it: as of an element. NaN is one;
+/// an infinite error says that anything is right.
 struct ExpectedReduction {
   double value, error;
 };
+
+KILN_DEVICE ExpectedReduction expected_in(const Interval& x, const Precision& p) {
+  const bool exact = x.low == x.high;
+  if (is_empty(x)) return {p.infinity - p.infinity, 0};
+  if (x.nan || (!exact && is_infinite(x, p))) return {0, p.infinity};
+  if (exact) return {x.low, 0};
+  return {(x.low + x.high) / 2, (x.high - x.low) / 2};
+}
+
+/// The other way. What may be beyond the largest number may be infinite, or of infinities NaN.
+KILN_DEVICE Interval interval_of(const ExpectedReduction& x, const Precision& p) {
+  if (!is_finite(x.error, p)) return anything(p);
+  if (x.error > 0 && fabs(x.value) + x.error > p.largest) return anything(p);
+  return within(x.value, x.error, p);
+}
+
+/// What they become without errors.
+KILN_DEVICE double center_of(const ReducedElements& all, const Precision& p) {
+  if (!is_finite(all.value, p)) return all.value;
+  if (all.how == reduce_sum) return all.value + all.lost;
+  if (all.how != reduce_logsumexp) return all.value;
+  return all.value + function_value(function_log, all.total, 0, 0);
+}
 
 /// Kernels add in chains of at most an eighth of the elements.
 KILN_DEVICE ExpectedReduction expected_of(const ReducedElements& all, const Precision& p) {
   const double infinity = p.infinity;
   if (all.nan) return {infinity - infinity, 0};
-  if (all.unsure) return {0, infinity};
+  if (all.unsure) return {center_of(all, p), infinity};
   const double chain = (all.count / 8 + 32) * p.roundoff;
   if (all.how == reduce_sum) {
     if (!is_finite(all.value, p)) return {all.value, 0};
     if (all.size > p.largest / 2) return {all.value, infinity};
     const bool exact = all.whole && all.size * p.roundoff < 1;
-    return {all.value + all.lost, exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
+    return {center_of(all, p), exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
   }
   if (!is_finite(all.value, p)) return {all.value, 0};
   if (all.how != reduce_logsumexp)
     return {all.value, larger(all.high - all.value, all.value - all.low)};
-  const double value = all.value + function_value(function_log, all.total, 0, 0);
+  const double value = center_of(all, p);
   return {value, all.error + chain + p.roundoff * 8 * (2 + all.size + fabs(value))};
 }

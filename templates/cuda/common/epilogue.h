@@ -419,6 +419,10 @@ KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
 
 //% include cuda/common/reductions.cu
 //% end
+//% if behind
+
+//% include cuda/common/behind.cu
+//% end
 //% else
 /// Bias and activation of one element; those outside D read nothing.
 KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {

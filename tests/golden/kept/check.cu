@@ -631,13 +631,13 @@ enum ExpressionCourse {
   course_drawn        // a number from 0 to 1 that follows from whole numbers alone
 };
 
-enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call };
+enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call, op_reduced };
 
 /// One value of an expression, behind those that it is made of.
 struct ExpressionStep {
   int op;
   int which;  // the operand, the function or the index: 1 is m, 2 is n
-  int of[3];  // a function's arguments: numbers of earlier steps
+  int of[3];  // a function's arguments, or what is reduced: numbers of earlier steps
   int arity, course;
   bool exact;  // a number that fp32 has; a function that is not rounded
   bool exponential;
@@ -821,12 +821,15 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   }
 }
 
-/// The value of step `result`. `operands`: of the element, in the order of the expression's.
+/// The value of step `result`. `operands`: of the element, in the order of the expression's;
+/// `reduced`: what the element's lines are, in the order of the steps (null: it is not known).
 KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result,
                                          const Precision& p, const Interval& acc,
-                                         const double* operands, double m, double n) {
+                                         const double* operands, const Interval* reduced, double m,
+                                         double n) {
   Interval x[kMostSteps];
   int truth[kMostSteps];
+  int lines = 0;
   for (int i = 0; i <= result; ++i) {
     const ExpressionStep& step = steps[i];
     truth[i] = 0;
@@ -842,6 +845,9 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result
       x[i] = rounded(exactly(step.number, p), step, p, 0);
     } else if (step.op == op_index) {
       x[i] = exactly(step.which == 1 ? m : n, p);
+    } else if (step.op == op_reduced) {
+      x[i] = reduced == nullptr ? anything(p) : reduced[lines];
+      ++lines;
     } else {
       Interval of[3] = {{0, 0, false}, {0, 0, false}, {0, 0, false}};
       for (int a = 0; a < step.arity; ++a) of[a] = x[step.of[a]];
@@ -913,10 +919,12 @@ KILN_DEVICE ReducedElements merged(const ReducedElements& x, const ReducedElemen
 KILN_DEVICE void take_in(ReducedElements& all, double value, double error, const Precision& p) {
   ReducedElements one = no_elements(all.how, p);
   one.count = 1;
-  if (value != value) {
-    one.nan = true;
-  } else if (!is_finite(error, p)) {
+  if (!is_finite(error, p)) {
     one.unsure = true;
+    one.value = value;
+    one.total = 1;
+  } else if (value != value) {
+    one.nan = true;
   } else {
     one.value = value;
     one.total = 1;
@@ -929,27 +937,51 @@ KILN_DEVICE void take_in(ReducedElements& all, double value, double error, const
   all = merged(all, one, p);
 }
 
-/// An expected value, and how far a right kernel's may be from it: as of an element.
+/// An expected value, and how far a right kernel's may be from it: as of an element. NaN is one;
+/// an infinite error says that anything is right.
 struct ExpectedReduction {
   double value, error;
 };
+
+KILN_DEVICE ExpectedReduction expected_in(const Interval& x, const Precision& p) {
+  const bool exact = x.low == x.high;
+  if (is_empty(x)) return {p.infinity - p.infinity, 0};
+  if (x.nan || (!exact && is_infinite(x, p))) return {0, p.infinity};
+  if (exact) return {x.low, 0};
+  return {(x.low + x.high) / 2, (x.high - x.low) / 2};
+}
+
+/// The other way. What may be beyond the largest number may be infinite, or of infinities NaN.
+KILN_DEVICE Interval interval_of(const ExpectedReduction& x, const Precision& p) {
+  if (!is_finite(x.error, p)) return anything(p);
+  if (x.error > 0 && fabs(x.value) + x.error > p.largest) return anything(p);
+  return within(x.value, x.error, p);
+}
+
+/// What they become without errors.
+KILN_DEVICE double center_of(const ReducedElements& all, const Precision& p) {
+  if (!is_finite(all.value, p)) return all.value;
+  if (all.how == reduce_sum) return all.value + all.lost;
+  if (all.how != reduce_logsumexp) return all.value;
+  return all.value + function_value(function_log, all.total, 0, 0);
+}
 
 /// Kernels add in chains of at most an eighth of the elements.
 KILN_DEVICE ExpectedReduction expected_of(const ReducedElements& all, const Precision& p) {
   const double infinity = p.infinity;
   if (all.nan) return {infinity - infinity, 0};
-  if (all.unsure) return {0, infinity};
+  if (all.unsure) return {center_of(all, p), infinity};
   const double chain = (all.count / 8 + 32) * p.roundoff;
   if (all.how == reduce_sum) {
     if (!is_finite(all.value, p)) return {all.value, 0};
     if (all.size > p.largest / 2) return {all.value, infinity};
     const bool exact = all.whole && all.size * p.roundoff < 1;
-    return {all.value + all.lost, exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
+    return {center_of(all, p), exact ? 0 : all.error + chain * all.size + p.flushed * all.count};
   }
   if (!is_finite(all.value, p)) return {all.value, 0};
   if (all.how != reduce_logsumexp)
     return {all.value, larger(all.high - all.value, all.value - all.low)};
-  const double value = all.value + function_value(function_log, all.total, 0, 0);
+  const double value = center_of(all, p);
   return {value, all.error + chain + p.roundoff * 8 * (2 + all.size + fabs(value))};
 }
 
@@ -1181,7 +1213,8 @@ extern "C" __global__ void check_amax(const __grid_constant__ KilnGpuArgs g,
 
 // ---- cuda/check/judge_expression.cu ----
 // Kernels that compare what another kernel left in D, and beside it, with what an expression makes
-// of products in higher precision. Expects intervals.h, reduced.h and judge.cu.
+// of products in higher precision; what it reduces and reads itself is worked out before. Expects
+// intervals.h, reduced.h and judge.cu.
 
 /// An element of an operand of the expression: how far apart those of neighbouring rows, columns
 /// and batches are.
@@ -1195,8 +1228,10 @@ struct Extra {
 struct CheckedExpression {
   Precision precision;
   Extra extra[8];
-  Extra stored;  // what is compared: D, or an output beside it
-  i64 operands, result, reduction;
+  Extra reduced[4];  // an Interval for each line of what the expression reduces and reads
+  Extra stored;      // what is compared: D, or an output beside it; or what such lines are put in
+  i64 operands, lines, result, reduction;
+  i64 puts;  // whether lines are put, not compared
   ExpressionStep steps[kMostSteps];
 };
 
@@ -1210,13 +1245,17 @@ KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allow
                                i64 column) {
   const i64 i = (batch * g.m + row) * g.n + column;
   double value, error, operands[8];
+  Interval reduced[4];
   affine(g, t, allow, known.sums[i], known.magnitudes[i], known.c,
          batch * g.stride_c + row * g.ldc + column, row, column, value, error);
   for (int o = 0; o < e.operands; ++o)
     operands[o] =
         load(e.extra[o].data, int(e.extra[o].type), place_in(e.extra[o], batch, row, column));
+  for (int r = 0; r < e.lines; ++r)
+    reduced[r] = ((const Interval*)e.reduced[r].data)[place_in(e.reduced[r], batch, row, column)];
   return expression_interval(e.steps, int(e.result), e.precision, within(value, error, e.precision),
-                             operands, double(row), double(column));
+                             operands, e.lines == 0 ? nullptr : reduced, double(row),
+                             double(column));
 }
 
 KILN_DEVICE void count_wrong(u64* out, i64 index) {
@@ -1224,7 +1263,7 @@ KILN_DEVICE void count_wrong(u64* out, i64 index) {
   atomicMin(&out[1], u64(index));
 }
 
-/// As check_judge, of what is stored of each element of D.
+/// As check_judge, of what is stored of each element of D, or of each line: by its first element.
 extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGpuArgs g,
                                                   const __grid_constant__ Types t,
                                                   const __grid_constant__ Allowance allow,
@@ -1237,6 +1276,7 @@ extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGp
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
+    if ((e.stored.row == 0 && row > 0) || (e.stored.column == 0 && column > 0)) continue;
     const Interval all = stored_of(g, t, allow, {sums, magnitudes, c}, e, batch, row, column);
     const double got = load(e.stored.data, type, place_in(e.stored, batch, row, column));
     // Integers have no NaN: what becomes of one is 0.
@@ -1247,14 +1287,21 @@ extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGp
   }
 }
 
+KILN_DEVICE bool is_right(const ExpectedReduction& want, int type, double got, const Precision& p) {
+  if (!is_finite(want.error, p)) return true;
+  if (want.value != want.value) return got != got;
+  return got == want.value || (got >= rounded(type, want.value - want.error) &&
+                               got <= rounded(type, want.value + want.error));
+}
+
 /// The same of what is made of rows, of columns or of all elements, by a block each: out[1] is the
-/// least index of a line's first element.
-extern "C" __global__ void check_judge_reduction(const __grid_constant__ KilnGpuArgs g,
-                                                 const __grid_constant__ Types t,
-                                                 const __grid_constant__ Allowance allow,
-                                                 const double* sums, const float* magnitudes,
-                                                 const void* c, u64* out,
-                                                 const CheckedExpression* expression) {
+/// least index of a line's first element. Or puts it where check_judge_expression reads it.
+extern "C" __global__ void check_reduction(const __grid_constant__ KilnGpuArgs g,
+                                           const __grid_constant__ Types t,
+                                           const __grid_constant__ Allowance allow,
+                                           const double* sums, const float* magnitudes,
+                                           const void* c, u64* out,
+                                           const CheckedExpression* expression) {
   __shared__ ReducedElements of_thread[kCheckThreads];
   const CheckedExpression& e = *expression;
   const Precision& p = e.precision;
@@ -1268,15 +1315,8 @@ extern "C" __global__ void check_judge_reduction(const __grid_constant__ KilnGpu
     for (i64 j = threadIdx.x; j < rows * columns; j += blockDim.x) {
       const Interval one = stored_of(g, t, allow, {sums, magnitudes, c}, e, batch,
                                      row0 + j / columns, column0 + j % columns);
-      const bool exact = one.low == one.high;
-      if (is_empty(one))
-        take_in(all, p.infinity - p.infinity, 0, p);
-      else if (one.nan || (!exact && is_infinite(one, p)))
-        take_in(all, 0, p.infinity, p);
-      else if (exact)
-        take_in(all, one.low, 0, p);
-      else
-        take_in(all, (one.low + one.high) / 2, (one.high - one.low) / 2, p);
+      const ExpectedReduction expected = expected_in(one, p);
+      take_in(all, expected.value, expected.error, p);
     }
     of_thread[threadIdx.x] = all;
     __syncthreads();
@@ -1287,15 +1327,11 @@ extern "C" __global__ void check_judge_reduction(const __grid_constant__ KilnGpu
     }
     if (threadIdx.x == 0) {
       const ExpectedReduction want = expected_of(of_thread[0], p);
-      const int type = int(e.stored.type);
-      const double got = load(e.stored.data, type, place_in(e.stored, batch, row0, column0));
-      const bool right =
-          !is_finite(want.error, p) ||
-          (want.value != want.value
-               ? got != got
-               : got == want.value || (got >= rounded(type, want.value - want.error) &&
-                                       got <= rounded(type, want.value + want.error)));
-      if (!right) count_wrong(out, (batch * g.m + row0) * g.n + column0);
+      const i64 at = place_in(e.stored, batch, row0, column0);
+      if (e.puts != 0)
+        ((Interval*)e.stored.data)[at] = interval_of(want, p);
+      else if (!is_right(want, int(e.stored.type), load(e.stored.data, int(e.stored.type), at), p))
+        count_wrong(out, (batch * g.m + row0) * g.n + column0);
     }
     __syncthreads();
   }

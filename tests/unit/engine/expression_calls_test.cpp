@@ -14,6 +14,7 @@
 #include "kiln/numeric.hpp"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/reductions.h"
+#include "runtime/cpu/reference_expression.h"
 #include "runtime/cpu/reference_kernel.h"
 #include "support/few.h"
 #include "support/opened_engine.h"
@@ -65,6 +66,20 @@ TEST(ExpressionCalls, AnotherSizeRunsTheTunedCode) {
   EXPECT_TRUE(verdict) << test::why(verdict);
 }
 
+TEST(ExpressionCalls, ANewOneRunsTheKernelOfTheProduct) {
+  Opened kiln;
+  const auto tuned = kiln->tune(problem("fp32 N T 64 96 128"), test::few(6));
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const Gemm gemm = problem("fp32 N T 64 96 128 epilogue=d=exp(acc-logsumexp[m](acc))");
+  const auto plan = kiln->plan(gemm);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->match(), Match::nearest);
+  EXPECT_EQ(plan->config(), tuned->config);
+  const Verdict verdict = test::check(*kiln.engine, gemm);
+  EXPECT_TRUE(verdict) << test::why(verdict);
+  EXPECT_THAT(kiln->explain(gemm).value(), HasSubstr("keeps 0.0246 MB until all are reduced"));
+}
+
 TEST(ExpressionCalls, ThePlainLoopIsRight) {
   test::RandomGemm random(test::seed_of_run() + 3, 40);
   cli::Draw draw(test::seed_of_run());
@@ -77,11 +92,13 @@ TEST(ExpressionCalls, ThePlainLoopIsRight) {
     ++checked;
     const Problem canonical = Problem::of(gemm).value();
     const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
-      return reducing(make_args(canonical, operands), 2, [&](const HostArgs& args) -> Status {
+      const auto run = [&](const HostArgs& args) -> Status {
         for (int thread = 0; thread < 2; ++thread)
           run_reference(canonical, args, nullptr, thread, 2);
         return {};
-      });
+      };
+      return reducing(make_args(canonical, operands), run,
+                      [&](const KilnArgs& args) { reduce_reference(canonical, args, 2); });
     });
     EXPECT_TRUE(verdict) << text(gemm) << ": " << test::why(verdict);
   }
@@ -131,6 +148,28 @@ TEST(ExpressionCalls, StoreBesideD) {
   ASSERT_TRUE(kiln->tune(gemm, test::few(4)));
   EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
   expect_outputs(call);
+}
+
+TEST(ExpressionCalls, ReadWhatTheyReduce) {
+  Opened kiln;
+  const Gemm gemm = problem("fp32 N N 3 4 2 epilogue=s[m]=max(abs(acc))/2;d=acc/s[m]*b[n]");
+  const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, -1, 0, 0, 1, 0, -1}, factor[] = {1, 1, 2, 4};
+  const auto run = [&] {
+    std::array<float, 12> d{};
+    std::array<float, 3> s{};
+    const Status ran =
+        kiln->gemm(gemm, {.a = a, .b = b, .d = d.data(), .extra = {factor}, .outputs = {s.data()}});
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_THAT(s, testing::ElementsAre(1, 2, 3));
+    const float third = 5.0F / 3;
+    EXPECT_THAT(d,
+                testing::Pointwise(testing::FloatEq(), {1.0F, 2.0F, -2.0F, -8.0F, 1.5F, 2.0F, -3.0F,
+                                                        -8.0F, third, 2.0F, -2 * third, -8.0F}));
+  };
+  run();
+  ASSERT_TRUE(kiln->tune(gemm, test::few(4)));
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  run();
 }
 
 TEST(ExpressionCalls, OutputsAreTheSameBitsOnAnyThreads) {

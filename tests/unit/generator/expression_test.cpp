@@ -11,6 +11,7 @@
 
 #include "cli/commands/random_expression.h"
 #include "generator/expression/evaluate.h"
+#include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/problem.h"
@@ -55,6 +56,50 @@ TEST(Expressions, MayHaveNoD) {
   EXPECT_TRUE(Expression().stores_d());
   EXPECT_EQ(terms::to_expression({{{"q", {Index::m}}, terms::acc(), Reduction::sum}})->text(),
             "y0[m]=sum(acc)");
+}
+
+TEST(Expressions, ReadWhatTheyReduce) {
+  EXPECT_EQ(canonical("d=exp(acc-logsumexp[m](acc))"), "d=exp(acc-logsumexp[m](acc))");
+  EXPECT_EQ(canonical("y=gelu(acc);s[m]=max(abs(y))/448;d=y/s[m]"),
+            "t0=gelu(acc);t1=max[m](abs(t0))/448;d=t0/t1;y0[m]=t1");
+  EXPECT_EQ(canonical("q[m]=sum(acc);d=acc-q[m]"), "d=acc-sum[m](acc);y0[m]=sum(acc)");
+  EXPECT_EQ(canonical("q[batch,n]=sum(acc*b[m]);d=acc+q[batch,n]"),
+            "t0=acc*x0[m];d=acc+sum[n](t0);y0[batch,n]=sum(t0)");
+  EXPECT_EQ(canonical("q[m]=max(acc)-min(acc)"), "y0[m]=max[m](acc)-min[m](acc)");
+  EXPECT_EQ(canonical("q[m]=max(sum(acc),2)"), "y0[m]=max(sum[m](acc),2)");
+  for (const char* text : {"d=exp(acc-logsumexp[m](acc))", "t0=max[m](acc);d=t0*t0+acc;y0[m]=t0-1",
+                           "d=acc-sum[m](acc);y0[m]=sum(acc)", "d=acc/(1+max[](abs(acc)))"})
+    EXPECT_EQ(canonical(text), text);
+  const auto across = expression::transposed(Expression::parse("d=acc-sum[m](acc)").value());
+  EXPECT_EQ(across.text(), "d=acc-sum[n](acc)");
+  const terms::Term total = terms::reduced(Reduction::logsumexp, terms::acc(), {Index::m});
+  EXPECT_EQ(terms::to_expression(terms::exp(terms::acc() - total))->text(),
+            "d=exp(acc-logsumexp[m](acc))");
+}
+
+/// "product | behind": the outputs of the half that kernels compute, and what the step behind
+/// reads.
+std::string halves(std::string_view text) {
+  const Expression parsed = Expression::parse(text).value();
+  const expression::Halves& all = *parsed.program()->halves;
+  const auto stored = [](const expression::Program& half) {
+    std::string out = half.stores_d ? "d " : "";
+    for (std::size_t i = 0; i < half.outputs.size(); ++i)
+      if (half.results[i] != expression::kNotStored) out += half.outputs[i].target.name + " ";
+    return out;
+  };
+  return fmt::format("{}| {}", stored(all.product), stored(all.behind));
+}
+
+TEST(Expressions, AreDividedWhereTheyReadWhatTheyReduce) {
+  EXPECT_EQ(halves("d=exp(acc-logsumexp[m](acc))"), "line kept | d ");
+  EXPECT_EQ(halves("y0[m,n]=acc;y1[m]=max(acc)/2;d=acc/y1[m]"), "y0 line kept | d y1 ");
+  EXPECT_EQ(halves("d=acc;y0[m]=rsqrt(sum(acc))"), "d line | y0 ");
+  // A reduction that is read and stored is reduced once.
+  EXPECT_EQ(halves("y0[m]=sum(acc);d=acc-y0[m]"), "line kept | d y0 ");
+  EXPECT_EQ(halves("d=max[m](acc)+b[n]"), "line | d ");
+  // Of two values that are read the product is kept.
+  EXPECT_EQ(halves("d=exp(acc)+tanh(acc)*max[m](acc)"), "line kept | d ");
 }
 
 TEST(Expressions, StoreBesideD) {
@@ -217,7 +262,7 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   expect("d=acc;d=acc", "column 7: d has a value already");
   expect("d=foo(acc)", "column 3: no function is called foo");
   expect("d=add(acc,1)", "column 3: no function is called add");
-  expect("d=max(acc)", "column 10: max has 2 arguments: ',' is missing");
+  expect("d=max(acc)", "column 3: max is of many elements: max[m], max[n] or max[] is missing");
   expect("d=exp(acc,2)", "column 10: exp has 1 argument: ')' is missing");
   expect("d=where(acc,1,2)",
          "column 12: where() has a comparison first: <, <=, >, >=, == or != is missing");
@@ -240,12 +285,24 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   expect("relu=2", "column 1: relu has a meaning of its own");
   expect("d[m,n]=acc", "column 1: d has no indices: the problem says where D lies");
   expect("q[m]=acc", "column 6: q is of many elements: sum, max, min or logsumexp is missing");
-  expect("q[m]=sum(acc)*2", "column 14: '*' is not expected here");
-  expect("q[m]=max(acc,2)", "column 13: ')' is missing");
-  expect("q[m]=sum(acc);d=q", "column 17: q is stored: an expression cannot read it");
-  expect("q[m]=sum(acc);d=q[m]", "column 17: q is stored: an expression cannot read it");
+  expect("q[m]=max(acc,2)",
+         "column 6: q is of many elements: sum, max, min or logsumexp is missing");
+  expect("q[m]=sum(acc)*b[n]",
+         "column 6: q is of many elements: sum, max, min or logsumexp is missing");
+  expect("q[m]=sum[n](acc)",
+         "column 6: q is of many elements: sum, max, min or logsumexp is missing");
+  expect("q[m]=b[m]", "column 6: q is of many elements: sum, max, min or logsumexp is missing");
+  expect("q[m]=sum(acc);d=q", "column 17: q is stored: its indices are missing, q[…]");
+  expect("q[m]=sum(acc);d=q[n]", "column 17: q has other indices or another type than before");
+  expect("z[m,n]=acc;d=z[m,n]", "column 14: z is stored: an expression cannot read it");
+  expect("d=sum[m](acc-max[m](acc))", "column 3: sum is of what is reduced already");
+  expect("d=sum[m,n](acc)", "column 3: sum: sum[m], sum[n] or sum[] is missing");
+  expect("d=sum[m]", "column 9: '(' is missing");
+  expect("sum=acc", "column 1: sum has a meaning of its own");
+  expect("d=acc-sum[n](acc);q[]=sum(acc)*0.5;c[n]=sum(acc)",
+         "column 49: 5 values are stored or kept until all are reduced: at most 4 can be");
   expect("q[m]=sum(acc);q[n]=sum(acc)", "column 15: q is stored already");
-  expect("d=sum(acc)", "column 3: no function is called sum");
+  expect("d=sum(acc)", "column 3: sum is of many elements: sum[m], sum[n] or sum[] is missing");
   expect("a[m]=sum(1);b[m]=sum(1);c[m]=sum(1);e[m]=sum(1);f[m]=sum(1);d=1",
          "column 49: more than 4 outputs beside d");
   expect("d=a[]+b[]+c[]+e[]+f[]+g[]+h[]+i[]+j[]", "column 35: more than 8 operands");

@@ -23,14 +23,16 @@ const Precision kFp32 = precision_of(fp32, 0);
 
 Interval number(double x) { return exactly(x, kFp32); }
 
-Interval of(const Program& program, const Interval& acc, const std::vector<double>& operands) {
+Interval of(const Program& program, const Interval& acc, const std::vector<double>& operands,
+            const Interval* reduced = nullptr) {
   const std::vector<ExpressionStep> steps = steps_of(program);
-  return expression_interval(steps.data(), program.d, kFp32, acc, operands.data(), 3, 5);
+  return expression_interval(steps.data(), program.d, kFp32, acc, operands.data(), reduced, 3, 5);
 }
 
-Interval of(std::string_view text, const Interval& acc, std::vector<double> operands = {}) {
+Interval of(std::string_view text, const Interval& acc, std::vector<double> operands = {},
+            const Interval* reduced = nullptr) {
   operands.resize(kExtraOperands);
-  return of(*Expression::parse(text).value().program(), acc, operands);
+  return of(*Expression::parse(text).value().program(), acc, operands, reduced);
 }
 
 /// Every value rounded to fp32, as a kernel has it.
@@ -118,6 +120,41 @@ TEST(Intervals, KnowWhereFp32Ends) {
   EXPECT_EQ(of("d=acc*acc", number(1e30)).high, kInfinity);
   EXPECT_LT(of("d=acc*acc", number(1e18)).high, kInfinity);
   EXPECT_LE(of("d=sigmoid(acc)", number(-95)).low, 0);  // 1 / (1 + infinity)
+}
+
+TEST(Intervals, ReadWhatIsReducedInTheOrderOfTheProgram) {
+  const Interval lines[] = {{2, 4, false}, {16, 16, false}};
+  const Interval all = of("d=(acc-sum[m](acc))*max[n](acc)", number(10), {}, lines);
+  EXPECT_NEAR(all.low, 96, 1e-4);
+  EXPECT_NEAR(all.high, 128, 1e-4);
+  const Interval unknown = of("d=acc-sum[m](acc)", number(10));
+  EXPECT_TRUE(unknown.nan && unknown.low == -kInfinity && unknown.high == kInfinity);
+  const Interval nan[] = {number(std::nan(""))};
+  const Interval never = of("d=acc-sum[m](acc)", number(10), {}, nan);
+  EXPECT_TRUE(never.nan && never.low > never.high);
+}
+
+TEST(Intervals, OfReducedLinesAreWhatElementsAllow) {
+  const auto interval = [](int how, std::vector<ExpectedReduction> elements) {
+    ReducedElements all = no_elements(how, kFp32);
+    for (const auto& [value, error] : elements) take_in(all, value, error, kFp32);
+    return interval_of(expected_of(all, kFp32), kFp32);
+  };
+  const Interval whole = interval(reduce_sum, {{3, 0}, {-5, 0}});
+  EXPECT_TRUE(whole.low == -2 && whole.high == -2 && !whole.nan);
+  const Interval most = interval(reduce_max, {{3, 0.5}, {2, 2}, {-9, 0}});
+  EXPECT_TRUE(most.low == 2 && most.high == 4 && !most.nan);
+  const auto is_anything = [](const Interval& x) {
+    return x.nan && x.low == -kInfinity && x.high == kInfinity;
+  };
+  EXPECT_TRUE(is_anything(interval(reduce_sum, {{1, 0}, {2, kInfinity}})));
+  EXPECT_TRUE(is_anything(interval(reduce_sum, {{1, 0}, {std::nan(""), kInfinity}})))
+      << "it may be NaN, and need not be";
+  EXPECT_TRUE(is_anything(interval(reduce_max, {{3e38, 1e38}})));
+  const Interval nan = interval(reduce_min, {{1, 0}, {std::nan(""), 0}});
+  EXPECT_TRUE(nan.nan && nan.low > nan.high);
+  const Interval infinite = interval(reduce_max, {{1, 0}, {kInfinity, 0}});
+  EXPECT_TRUE(infinite.low == kInfinity && infinite.high == kInfinity && !infinite.nan);
 }
 
 TEST(Intervals, AComparisonMayGoEitherWay) {

@@ -1,0 +1,193 @@
+#include "generator/expression/halves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace kiln::expression {
+namespace {
+
+/// Which values go into which half.
+struct Division {
+  std::vector<Spread> spreads;
+  std::vector<bool> of_product;      // made of acc by functions alone
+  std::vector<std::uint8_t> lines;   // Op::reduced
+  std::optional<std::uint8_t> kept;  // of each element, read behind the reductions
+  std::vector<int> read;             // of each output the line that it is, if it is read; -1
+
+  explicit Division(const Program& whole) : spreads(spreads_of(whole)) {
+    const std::size_t count = whole.values.size();
+    of_product.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Value& value = whole.values[i];
+      of_product[i] = value.op == Op::acc;
+      for (int a = 0; value.op == Op::call && a < arity_of(value); ++a)
+        of_product[i] = of_product[i] || of_product[value.of.at(static_cast<std::size_t>(a))];
+      if (value.op == Op::reduced) lines.push_back(static_cast<std::uint8_t>(i));
+    }
+    for (std::size_t i = 0; i < whole.outputs.size(); ++i) read.push_back(line_that_is(whole, i));
+    std::set<std::uint8_t> cut;
+    for (const std::uint8_t root : roots(whole)) find_cut(whole, root, cut);
+    if (cut.size() == 1) kept = *cut.begin();
+    if (cut.size() < 2) return;
+    for (std::size_t i = 0; i < count; ++i)
+      if (whole.values[i].op == Op::acc) kept = static_cast<std::uint8_t>(i);
+  }
+
+  bool is_behind(std::uint8_t value) const { return spreads[value].reduced; }
+  /// Whether an output is stored behind the reductions.
+  bool output_is_behind(const Program& whole, std::size_t i) const {
+    return read[i] >= 0 || is_behind(whole.results[i]);
+  }
+
+ private:
+  int line_that_is(const Program& whole, std::size_t output) const {
+    if (!is_reduced(whole.outputs[output])) return -1;
+    for (std::size_t line = 0; line < lines.size(); ++line) {
+      const Value& value = whole.values[lines[line]];
+      if (value.which == line_of(whole.outputs[output]).code() &&
+          value.of[0] == whole.results[output])
+        return static_cast<int>(line);
+    }
+    return -1;
+  }
+  std::vector<std::uint8_t> roots(const Program& whole) const {
+    std::vector<std::uint8_t> all;
+    if (whole.stores_d && is_behind(whole.d)) all.push_back(whole.d);
+    for (const std::uint8_t result : whole.results)
+      if (is_behind(result)) all.push_back(result);
+    return all;
+  }
+  /// Values of `acc` alone that others of `from` are made of.
+  void find_cut(const Program& whole, std::uint8_t from, std::set<std::uint8_t>& cut) const {
+    const Value& value = whole.values[from];
+    if (!is_behind(from) && of_product[from]) {
+      cut.insert(from);
+      return;
+    }
+    for (int a = 0; value.op == Op::call && a < arity_of(value); ++a)
+      find_cut(whole, value.of.at(static_cast<std::size_t>(a)), cut);
+  }
+};
+
+/// Values of a whole, copied with what they are made of; `replaced(i)`: another value for one.
+template <typename Replaced>
+class Copied {
+ public:
+  Copied(const Program& whole, Program& to, Replaced replaced)
+      : whole_(whole), to_(to), replaced_(std::move(replaced)), place_(whole.values.size(), -1) {}
+
+  std::uint8_t operator()(std::uint8_t at) {
+    if (place_[at] >= 0) return static_cast<std::uint8_t>(place_[at]);
+    Value value = whole_.values[at];
+    if (const auto other = replaced_(at))
+      value = *other;
+    else
+      for (int a = 0; a < arity_of(value); ++a) {
+        auto& of = value.of.at(static_cast<std::size_t>(a));
+        of = (*this)(of);
+      }
+    to_.values.push_back(value);
+    return static_cast<std::uint8_t>(place_[at] = static_cast<int>(to_.values.size()) - 1);
+  }
+
+ private:
+  const Program& whole_;
+  Program& to_;
+  Replaced replaced_;
+  std::vector<int> place_;
+};
+
+std::vector<Index> indices_of(Line line) {
+  std::vector<Index> all{Index::batch};
+  if (line.m) all.push_back(Index::m);
+  if (line.n) all.push_back(Index::n);
+  return all;
+}
+
+Program product_of(const Program& whole, const Division& division) {
+  Program out{.operands = whole.operands, .outputs = whole.outputs, .text = whole.text};
+  Copied copy(whole, out, [](std::uint8_t) -> std::optional<Value> { return std::nullopt; });
+  out.stores_d = whole.stores_d && !division.is_behind(whole.d);
+  if (out.stores_d) out.d = copy(whole.d);
+  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
+    const bool behind = division.output_is_behind(whole, i);
+    if (behind) out.outputs[i].reduction = Reduction::none;
+    out.results.push_back(behind ? kNotStored : copy(whole.results[i]));
+  }
+  const auto more = [&](std::string name, Line line, std::uint8_t value) {
+    out.outputs.push_back(
+        {.target = {.name = std::move(name), .index = indices_of(line)}, .reduction = line.how});
+    out.results.push_back(copy(value));
+  };
+  for (const std::uint8_t line : division.lines)
+    more("line", Line::of(whole.values[line].which), whole.values[line].of[0]);
+  if (division.kept) more("kept", {.how = Reduction::none, .m = true, .n = true}, *division.kept);
+  return out;
+}
+
+Program behind_of(const Program& whole, const Division& division) {
+  Program out{.operands = whole.operands, .outputs = whole.outputs};
+  const auto operand = [&](std::size_t read) {
+    return Value{.op = Op::operand,
+                 .which = static_cast<std::uint8_t>(whole.operands.size() + read)};
+  };
+  for (const std::uint8_t line : division.lines)
+    out.operands.push_back(
+        {.name = "line", .index = indices_of(Line::of(whole.values[line].which))});
+  if (division.kept)
+    out.operands.push_back({.name = "kept", .index = indices_of({.m = true, .n = true})});
+  Copied copy(whole, out, [&](std::uint8_t at) -> std::optional<Value> {
+    if (division.kept && at == *division.kept) return operand(division.lines.size());
+    const auto line = std::ranges::find(division.lines, at);
+    if (line == division.lines.end()) return std::nullopt;
+    return operand(static_cast<std::size_t>(line - division.lines.begin()));
+  });
+  out.stores_d = whole.stores_d && division.is_behind(whole.d);
+  if (out.stores_d) out.d = copy(whole.d);
+  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
+    const int read = division.read[i];
+    out.outputs[i].reduction = Reduction::none;
+    out.results.push_back(!division.output_is_behind(whole, i) ? kNotStored
+                          : read >= 0 ? copy(division.lines[static_cast<std::size_t>(read)])
+                                      : copy(whole.results[i]));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool shares_kept(const Program& product, std::size_t i) {
+  const Halves* const halves = product.half_of;
+  if (halves == nullptr || !halves->keeps) return false;
+  const ExtraOutput& output = product.outputs[i];
+  return is_reduced(output) && !reduces_all(output) && product.results[i] == product.results.back();
+}
+
+Halves halves_of(const Program& whole) {
+  const Division division(whole);
+  Halves halves{.product = product_of(whole, division),
+                .behind = behind_of(whole, division),
+                .outputs = whole.outputs.size(),
+                .lines = division.lines.size(),
+                .keeps = division.kept.has_value()};
+  halves.stores_elements = halves.behind.stores_d;
+  for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
+    if (halves.behind.results[i] == kNotStored) continue;
+    const ExtraOperand& target = whole.outputs[i].target;
+    halves.stores_elements |= is_matrix(target);
+    halves.stores_rows |= has_index(target, Index::m);
+    halves.stores_columns |= has_index(target, Index::n);
+  }
+  return halves;
+}
+
+int hidden_outputs(const Program& whole) {
+  const Division division(whole);
+  return static_cast<int>(division.lines.size()) + (division.kept ? 1 : 0);
+}
+
+}  // namespace kiln::expression

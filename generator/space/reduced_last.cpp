@@ -1,0 +1,98 @@
+// The steps of a GPU's launch behind its kernels where an expression reduces.
+#include <algorithm>
+
+#include "generator/expression/halves.h"
+#include "generator/problem/extent.h"
+#include "generator/space/typed_family.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kMostBlocks = 1 << 20;  // which then take several lines each
+
+std::int64_t parts(std::int64_t size, std::int64_t of) { return (size + of - 1) / of; }
+
+/// So many bytes behind the workspace, which grows: where they begin.
+std::int64_t taken(GpuLaunch& launch, std::int64_t bytes) {
+  constexpr std::int64_t kUnit = 256;
+  const std::int64_t at = parts(launch.workspace_bytes, kUnit) * kUnit;
+  launch.workspace_bytes = at + bytes;
+  return at;
+}
+
+/// What follows kiln_reduce where something is made of what is reduced.
+void add_step_behind(const Gemm& gemm, const expression::Halves& halves, GpuLaunch& launch) {
+  constexpr std::int64_t kColumns = 1024;  // of a block
+  const bool rows = halves.stores_elements || halves.stores_rows;
+  const bool columns = halves.stores_elements || halves.stores_columns;
+  GpuStep step;
+  step.entry = "kiln_behind";
+  step.block.x = 256;
+  step.grid.x = static_cast<unsigned>(std::min(
+      kMostBlocks, gemm.batch * (rows ? gemm.m : 1) * parts(columns ? gemm.n : 1, kColumns)));
+  launch.steps.push_back(step);
+}
+
+}  // namespace
+
+GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch launch) {
+  const Expression& expression = gemm.epilogue.expression;
+  if (!expression::reduces(expression)) return launch;
+  const expression::Halves* const halves = expression.program()->half_of;
+  const std::int64_t size = size_of(type_of_values(gemm));
+  const bool of_each = together.of_row == 1 && together.of_column == 1;
+  if (halves != nullptr && halves->keeps) {
+    ValuesAt& kept = launch.values[expression.outputs().size() - 1];
+    kept.ld = gemm.n, kept.stride = gemm.m * gemm.n;
+    kept.at = taken(launch, gemm.batch * kept.stride * size);
+  }
+  std::int64_t blocks = 0;
+  bool over_all = false;
+  for (std::size_t i = 0; i < expression.outputs().size(); ++i) {
+    const ExtraOutput& output = expression.outputs()[i];
+    const bool hidden = halves != nullptr && i >= halves->outputs;
+    if (!expression::is_reduced(output)) continue;
+    ValuesAt& values = launch.values[i];
+    const bool columns = expression::has_index(output.target, Index::n);
+    if (of_each && expression::shares_kept(*expression.program(), i)) {
+      values = launch.values[expression.outputs().size() - 1];
+    } else {
+      values.ld = columns ? gemm.n : parts(gemm.n, together.of_row);
+      values.stride = values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
+      values.at = taken(launch, gemm.batch * values.stride * size);
+    }
+    blocks = std::max(blocks, gemm.batch * (columns ? parts(gemm.n, 32) : gemm.m));
+    over_all |= expression::reduces_all(output);
+    if (!hidden) continue;
+    values.line_stride = columns                                          ? gemm.n
+                         : expression::has_index(output.target, Index::m) ? gemm.m
+                                                                          : 1;
+    values.line_at = taken(launch, gemm.batch * values.line_stride * size);
+  }
+  if (blocks == 0 || launch.steps.empty()) return launch;
+  GpuStep step;
+  step.entry = "kiln_reduce";
+  step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, blocks));
+  step.grid.y = static_cast<unsigned>(expression.outputs().size());
+  step.block.x = 512;
+  launch.steps.push_back(step);
+  if (over_all) {
+    step.entry = "kiln_reduce_all";
+    step.grid.x = static_cast<unsigned>(gemm.batch);
+    launch.steps.push_back(step);
+  }
+  if (halves != nullptr) add_step_behind(gemm, *halves, launch);
+  return launch;
+}
+
+double expected_ns_behind(const Gemm& gemm, const DeviceCaps& device) {
+  const expression::Halves* const halves = expression::halves_in(gemm.epilogue.expression);
+  if (halves == nullptr || device.vendor == Vendor::cpu) return 0;
+  constexpr double kStart = 3000;  // a step of a launch [trial]
+  if (!halves->stores_elements) return kStart;
+  const std::int64_t kept = halves->keeps ? size_of(type_of_values(gemm)) : 0;
+  const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
+  return kStart + elements * double(kept + size_of(gemm.d.dtype)) / device.gpu.memory_gbs;
+}
+
+}  // namespace kiln
