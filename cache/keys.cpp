@@ -134,6 +134,14 @@ std::string class_text(const Gemm& gemm) {
   return key_text(shapeless);
 }
 
+std::optional<BestKey> without_expression(const BestKey& key) {
+  if (key.gemm.epilogue.expression.empty()) return std::nullopt;
+  BestKey bare = key;
+  bare.gemm.epilogue.expression = {};
+  bare.gemm = normalised(bare.gemm);
+  return bare;
+}
+
 Gemm normalised(const Gemm& given) {
   Gemm gemm = with_joined_lines(given);
   const auto stored = gemm.matrices();

@@ -158,6 +158,8 @@ std::string key_text(const BestKey& key);
 /// What two problems share when only their sizes, pitches and strides differ: dtypes, layouts,
 /// epilogue, alignment, packing, scales. Nearest shapes are looked for within one class.
 std::string class_text(const Gemm& gemm);
+/// The product alone, without the key's expression; nothing where it has none.
+std::optional<BestKey> without_expression(const BestKey& key);
 
 /// The same problem in its one spelling: lines that can be joined are (with_joined_lines()), a
 /// pitch or stride that equals the tight one becomes 0, and so do strides of a single batch.

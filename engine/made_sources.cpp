@@ -61,10 +61,15 @@ std::optional<SharedPlan> NearestSource::find(const Miss& miss) {
   const Problem& problem = miss.problem;
   const BestKey key = engine_.key_of(miss.gemm(), miss.threads);
   std::vector<Neighbour> near;
-  for (const Record& record : engine_.store->winners().tuned_like(key, engine_.now)) {
-    const double d = distance(record.key.gemm, miss.gemm());
-    if (d <= kFarthest) near.push_back({record.measured.config, record.key.gemm, d});
-  }
+  const auto add = [&](const BestKey& like) {
+    for (const Record& record : engine_.store->winners().tuned_like(like, engine_.now)) {
+      const double d = distance(record.key.gemm, miss.gemm());
+      if (d <= kFarthest) near.push_back({record.measured.config, record.key.gemm, d});
+    }
+  };
+  add(key);
+  // A new expression: with what was tuned for the product alone.
+  if (const auto bare = without_expression(key); bare && near.empty()) add(*bare);
   std::stable_sort(near.begin(), near.end(),
                    [](const Neighbour& x, const Neighbour& y) { return x.distance < y.distance; });
   const AllowedSummation order = allowed_by(key);

@@ -231,6 +231,10 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
   if (record) input.incumbent = record->measured.config;
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*engine_.store, key.device, key.gemm, kPredictedTried);
+  // What is best for the product alone is good for it with an expression, nearly always.
+  if (const auto bare = without_expression(key))
+    if (const auto alone = engine_.best(*bare, made_by))
+      input.first.insert(input.first.begin(), alone->measured.config);
   for (Config& config : engine_.resolver.stored_configs(key))
     input.first.push_back(std::move(config));
   input.worker = of_range;
