@@ -15,6 +15,7 @@ __attribute__((const, noinline)) static const KilnEmuLane* kiln_emu_lane() {
 #define __builtin_amdgcn_workgroup_id_x() (kiln_emu_lane()->block.x)
 #define __builtin_amdgcn_workgroup_id_y() (kiln_emu_lane()->block.y)
 #define __builtin_amdgcn_workgroup_id_z() (kiln_emu_lane()->block.z)
+#define __builtin_amdgcn_workgroup_size_x() (kiln_emu_lane()->threads.x)
 #define __builtin_amdgcn_grid_size_x() (kiln_emu_lane()->blocks.x * kiln_emu_lane()->threads.x)
 #define __builtin_amdgcn_grid_size_y() (kiln_emu_lane()->blocks.y * kiln_emu_lane()->threads.y)
 #define __builtin_amdgcn_grid_size_z() (kiln_emu_lane()->blocks.z * kiln_emu_lane()->threads.z)

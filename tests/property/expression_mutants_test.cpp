@@ -8,6 +8,8 @@
 #include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/wgmma/config.h"
+#include "generator/families/hip/mfma/config.h"
+#include "generator/families/hip/simt/config.h"
 #include "support/mutants.h"
 
 namespace kiln::expression_mutants_test {
@@ -58,6 +60,23 @@ const Base kWgmmaBehind{
     "expression_wgmma_behind", "sm_90a",
     "bf16 N T 150 200 96 epilogue=y=acc+b[n];d=y*rsqrt(sum[m](y*y)/200+1)*g[n] align=16",
     CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+
+const Base kHip{
+    "expression_hip", "gfx942",
+    "fp32 N N 37 300 20 batch=2 epilogue=y=tanh(acc)*s[m]+log(1+abs(acc))*b[n];"
+    "d=y+r[batch,n,m]:ld=40-y/max[n](abs(acc)+1);q[batch,m]=logsumexp(acc);t[batch,n,m]:fp16=acc",
+    HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
+const Base kHipRows{
+    "expression_hip_rows", "gfx90a",
+    "bf16 N T 70 90 64 epilogue=y=gelu(acc)+r[m,n];d=erf(y)*rsqrt(sum[m](y*y)/90+1) align=16",
+    HipMfma{.rows = 16,
+            .k = 16,
+            .tile_m = 64,
+            .tile_n = 64,
+            .depth = 64,
+            .waves_m = 2,
+            .waves_n = 2,
+            .chunk = 0}};
 
 const std::vector<Mutant> kMutants{
     {&kSimt, "reads the rows' operand by column", "out.x1[row]", "out.x1[column]"},
@@ -168,6 +187,25 @@ const std::vector<Mutant> kMutants{
     {&kWgmmaBehind, "reads before the product is stored", "args.outputs[1]) + batch",
      "args.outputs[0]) + batch"},
     {&kWgmmaBehind, "takes the sum for its mean", "Value(Real(1.0 / 200.0))", "Value(Real(1.0))"},
+    {&kHip, "reads the rows' operand by column", "out.x0[row]", "out.x0[column]"},
+    {&kHip, "reads a column-major operand by rows", "out.x2[column * out.ld2 + row]",
+     "out.x2[row * out.ld2 + column]"},
+    {&kHip, "gives all batches the first matrix", " + batch * args.extra_stride[2]", ""},
+    {&kHip, "cuts a coefficient of the logarithm", "0.666666667f", "0.66f"},
+    {&kHip, "takes the exponent of a denormal", "0x3f3504f3u;\n  const int",
+     "0x3f000000u;\n  const int"},
+    {&kHip, "cuts a coefficient of tanh", "0.333333289f", "0.3333f"},
+    {&kHip, "stores an output by rows", "out.y1[column * out.ldy1 + row]",
+     "out.y1[row * out.ldy1 + column]"},
+    {&kHip, "adds half of a block", "int apart = kReducing / 2", "int apart = kReducing / 4"},
+    {&kHip, "reduces columns as rows", "reduce_columns<Largest", "reduce_rows<Largest"},
+    {&kHip, "reads a column's reduction at the row", "to_real(out.x3[column])",
+     "to_real(out.x3[row])"},
+    {&kHipRows, "keeps the product for what is made of it", "x.y1 = error_function(t0);",
+     "x.y1 = error_function(acc);"},
+    {&kHipRows, "drops a cubic term", "Real(0.044715)", "Real(0.0447)"},
+    {&kHipRows, "cuts a coefficient of erf", "0.376126267f", "0.3761f"},
+    {&kHipRows, "leaves out the squares", "x.y0 = t0 * t0;", "x.y0 = t0;"},
     {&kLowest, "skips rows of a column", "chain<R>(line, first, kChains,",
      "chain<R>(line, first, kChains + 1,"},
 };
@@ -176,7 +214,7 @@ TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest, &kBehind, &kAcross,
-                      &kWgmmaBehind});
+                      &kWgmmaBehind, &kHip, &kHipRows});
 }
 
 }  // namespace kiln::expression_mutants_test

@@ -60,8 +60,8 @@ std::vector<std::string> documented() {
 TEST(DocumentedExpressions, AreRight) {
   const std::vector<std::string> all = documented();
   EXPECT_EQ(all.size(), 18u);
-  DeviceCaps gpu = caps_named("sm_90a").value();
-  gpu.compute_units = 4;
+  std::vector<DeviceCaps> gpus{caps_named("sm_90a").value(), caps_named("gfx942").value()};
+  for (DeviceCaps& gpu : gpus) gpu.compute_units = 4;
   const auto cpu = test::runnable("portable", 1);
   for (const std::string& text : all) {
     const auto gemm = parse_gemm("bf16 N T 70 96 128 align=16 epilogue=" + text);
@@ -72,12 +72,13 @@ TEST(DocumentedExpressions, AreRight) {
       const Verdict verdict = test::check_compiled(*verifier, *cpu, config, "seed 3, full");
       EXPECT_TRUE(verdict) << text << ": " << verdict.error().detail;
     }
-    for (const Config& config : one_of_each(test::space_of(*gemm, gpu).value(), 1)) {
-      const auto kernel = test::emulated_kernel(*gemm, gpu, config);
-      ASSERT_TRUE(kernel) << text << ": " << kernel.error().message;
-      const Verdict verdict = test::verify_emulated(*gemm, *kernel, 0);
-      EXPECT_TRUE(verdict) << text << ": " << (verdict ? "" : verdict.error().detail);
-    }
+    for (const DeviceCaps& gpu : gpus)
+      for (const Config& config : one_of_each(test::space_of(*gemm, gpu).value(), 1)) {
+        const auto kernel = test::emulated_kernel(*gemm, gpu, config);
+        ASSERT_TRUE(kernel) << text << ": " << kernel.error().message;
+        const Verdict verdict = test::verify_emulated(*gemm, *kernel, 0);
+        EXPECT_TRUE(verdict) << text << ": " << (verdict ? "" : verdict.error().detail);
+      }
   }
 }
 
@@ -160,11 +161,13 @@ TEST_P(OnGpus, DrawnOnesAreRight) {
       ++proven[family_name(config)];
     }
   }
-  for (const char* family : {"cuda_simt", "cuda_mma", "cuda_gemv"})
-    EXPECT_GT(proven[family], 0) << family;
-  EXPECT_EQ(proven["cuda_wgmma"] > 0, device.gpu.arch_specific);
+  const bool amd = device.vendor == Vendor::amd;
+  const std::vector<const char*> families =
+      amd ? std::vector{"hip_simt", "hip_mfma"} : std::vector{"cuda_simt", "cuda_mma", "cuda_gemv"};
+  for (const char* family : families) EXPECT_GT(proven[family], 0) << family;
+  EXPECT_EQ(proven["cuda_wgmma"] > 0, !amd && device.gpu.arch_specific);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OnGpus, testing::Values("sm_80", "sm_90a"));
+INSTANTIATE_TEST_SUITE_P(Devices, OnGpus, testing::Values("sm_80", "sm_90a", "gfx90a", "gfx942"));
 
 }  // namespace kiln::expressions_test

@@ -22,9 +22,9 @@ KILN_DEVICE Behind behind_of(const KilnGpuArgs& args, i64 batch) {
 struct ReadBehind {
   //% include expression/behind_fields
 };
-KILN_DEVICE ReadBehind read_behind(const Behind& out, i64 row, i64 column, bool in_column) {
+KILN_DEVICE ReadBehind read_behind(const Behind& out, i64 row, i64 column) {
   using Value = Real;
-  const bool in_row = true;
+  [[maybe_unused]] const bool in_row = true, in_column = true;
   ReadBehind x;
   //% include expression/behind_loads
   return x;
@@ -58,8 +58,10 @@ extern "C" __global__ void __launch_bounds__(kBehind)
     const i64 first = any % pieces * (kBehind * kTogetherBehind) + threadIdx.x;
     const Behind out = behind_of(args, line / rows);
     ReadBehind x[kTogetherBehind];
-    _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
-      x[i] = read_behind(out, row, first + i * kBehind, first + i * kBehind < columns);
+    _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i) {
+      const i64 column = first + i * kBehind;
+      x[i] = read_behind(out, row, column < columns ? column : columns - 1);
+    }
     _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
       if (first + i * kBehind < columns) store_behind(out, row, first + i * kBehind, x[i]);
   }

@@ -53,24 +53,13 @@ KILN_DEVICE Real gelu_tanh(Real x) {
 //% if uses_gelu_erf
 KILN_DEVICE Real gelu_erf(Real x) { return Real(0.5) * x * erfc(Real(-0.70710678118654752) * x); }
 //% end
-//% if uses_relu
-KILN_DEVICE Real relu(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
-//% end
 //% if uses_round
 KILN_DEVICE Real nearest(Real x) { return rint(x); }
 //% end
 //% if uses_abs
 KILN_DEVICE Real absolute(Real x) { return fabs(x); }
 //% end
-//% if uses_min || uses_clamp
-KILN_DEVICE Real smaller(Real x, Real y) { return x < y || x != x ? x : y; }  // NaN stays NaN
-//% end
-//% if uses_max || uses_clamp
-KILN_DEVICE Real larger(Real x, Real y) { return x > y || x != x ? x : y; }
-//% end
-//% if uses_clamp
-KILN_DEVICE Real clamped(Real x, Real low, Real high) { return smaller(larger(x, low), high); }
-//% end
+//% include cuda/common/exact.h
 
 /// x · y + z, rounded once.
 KILN_DEVICE Real fused(Real x, Real y, Real z) { return fma(x, y, z); }
@@ -89,17 +78,3 @@ KILN_DEVICE Real real_if(const Half* from, bool there) {
 KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
   return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
 }
-//% if uses_random
-/// Of two numbers of 32 bits one whose bits depend on all of theirs.
-KILN_DEVICE u32 mixed_bits(u32 x, u32 y) {
-  x ^= y * 0x9e3779b1u + 0x7f4a7c15u;
-  x = (x ^ (x >> 16)) * 0x85ebca6bu;
-  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
-  return x ^ (x >> 16);
-}
-/// From 0 to 1, of whole numbers.
-KILN_DEVICE Real drawn(Real seed, Real x, Real y) {
-  const u32 bits = mixed_bits(mixed_bits(mixed_bits(0, u32(seed)), u32(x)), u32(y));
-  return Real(bits >> 8) * Real(0x1p-24);
-}
-//% end

@@ -23,6 +23,7 @@ struct Smallest {
   KILN_DEVICE Real of_two(Real x, Real y) { return x < y ? x : (x == x ? y : x); }
   KILN_DEVICE Real term(Real x, Real) { return x; }
 };
+//% if reduces_exponentials
 /// Of e^x as shares of the largest one's.
 struct Exponentials : Sum {
   KILN_DEVICE Real term(Real x, Real largest) { return Real(exp(x - largest)); }
@@ -30,6 +31,7 @@ struct Exponentials : Sum {
 struct LogSumExp {
   KILN_DEVICE Real of_none() { return -infinity(); }
 };
+//% end
 
 /// Elements of a line of values, `step` apart.
 struct Line {
@@ -50,9 +52,10 @@ KILN_DEVICE Real chain(const Line& line, int first, int apart, Real largest) {
 struct WholeBlock {
   template <typename R>
   KILN_DEVICE Real of(const Line& line, Real largest) {
-    __shared__ Real of_warp[kReducing / 32];
     const int thread = int(threadIdx.x);
     Real all = chain<R>(line, thread, kReducing, largest);
+    //% if !no_shuffles
+    __shared__ Real of_warp[kReducing / 32];
     _Pragma("unroll") for (int apart = 16; apart > 0; apart /= 2)
       all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
     if (thread % 32 == 0) of_warp[thread / 32] = all;
@@ -60,6 +63,17 @@ struct WholeBlock {
     all = R::of_none();
     _Pragma("unroll") for (int warp = 0; warp < kReducing / 32; ++warp)
       all = R::of_two(all, of_warp[warp]);
+    //% else
+    __shared__ Real of_thread[kReducing];
+    of_thread[thread] = all;
+    __syncthreads();
+    for (int apart = kReducing / 2; apart > 0; apart /= 2) {
+      if (thread < apart)
+        of_thread[thread] = R::of_two(of_thread[thread], of_thread[thread + apart]);
+      __syncthreads();
+    }
+    all = of_thread[0];
+    //% end
     __syncthreads();
     return all;
   }
@@ -79,6 +93,7 @@ struct LineOfLane {
   }
 };
 
+//% if !no_shuffles
 /// How lanes that lie kFirst and its doubles below kEnd apart reduce what each of them has.
 template <int kFirst, int kEnd>
 struct Lanes {
@@ -92,6 +107,7 @@ struct Lanes {
     return all;
   }
 };
+//% end
 
 template <typename R, typename Threads>
 struct Reduced {
@@ -100,6 +116,7 @@ struct Reduced {
     return Threads::template of<R>(line, Real(0));
   }
 };
+//% if reduces_exponentials
 template <typename Threads>
 struct Reduced<LogSumExp, Threads> {
   template <typename Some>
@@ -110,6 +127,7 @@ struct Reduced<LogSumExp, Threads> {
     return finite ? largest + Real(log(sum)) : largest;
   }
 };
+//% end
 
 KILN_DEVICE Real* values_of(const KilnGpuArgs& args, int i, i64 batch) {
   return static_cast<Real*>(args.outputs[i]) + batch * args.output_stride[i];

@@ -2,7 +2,7 @@
 // Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
 #pragma once
 
-//% if activation == silu || activation == gelu_tanh || activation == gelu_erf
+//% if exponential
 /// e^x = 2^(x / ln 2). What the product's rounding loses would be multiplied by x: it is put back.
 KILN_DEVICE float exponential(float x) {
   if (x < -104.0f) return 0.0f;
@@ -31,14 +31,14 @@ KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN 
 //% if activation == silu
 KILN_DEVICE Real activate(Real x) { return x / (Real(1) + exponential(-x)); }
 //% end
-//% if activation == gelu_tanh
+//% if activation == gelu_tanh || uses_gelu
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
-KILN_DEVICE Real activate(Real x) {
+KILN_DEVICE Real gelu_tanh(Real x) {
   const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
   return x / (Real(1) + exponential(-u2));
 }
 //% end
-//% if activation == gelu_erf
+//% if activation == gelu_erf || uses_gelu_erf || uses_erf
 /// e^(z²) · erfc(z) · (1 + z) for z ≥ 0 as a polynomial in (z − 2) / (z + 2): kiln's own Chebyshev
 /// fit, 1.5e-8 and 1.2e-15 off at most.
 //% if double
@@ -64,12 +64,24 @@ KILN_DEVICE Real complement(Real z, const Real (&tail)[Count]) {
   const Real e = exponential(-a * a) * sum / (1 + a);
   return z < 0 ? 2 - e : e;
 }
+//% end
+//% if activation == gelu_erf || uses_gelu_erf
 /// x · Φ(x). For −∞ the tail is 0 · NaN, where the limit is 0.
-KILN_DEVICE Real activate(Real x) {
+KILN_DEVICE Real gelu_erf(Real x) {
   if (x < Real(-40)) return Real(0);
   if (x > Real(40)) return x;
   return Real(0.5) * x * complement(Real(-0.70710678118654752) * x, kTail);
 }
+//% end
+//% if activation == gelu_tanh
+KILN_DEVICE Real activate(Real x) { return gelu_tanh(x); }
+//% end
+//% if activation == gelu_erf
+KILN_DEVICE Real activate(Real x) { return gelu_erf(x); }
+//% end
+//% if expression
+
+//% include hip/common/functions.h
 //% end
 
 /// Where results go. Pointers are those of one batch.
@@ -98,6 +110,9 @@ struct Output {
   //% if integer_d
   bool whole;  // alpha and beta are whole numbers of 32 bits
   u32 whole_alpha, whole_beta;
+  //% end
+  //% if expression
+  //% include expression/members
   //% end
 };
 
@@ -152,8 +167,33 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
   out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
   //% end
+  //% if expression
+  //% include expression/pointers
+  //% end
   return out;
 }
+//% if expression
+
+/// What the expression reads, and what it stores beside D.
+struct Extras {
+  //% include expression/fields
+};
+/// The expression's value for an element that exists; stores what it stores beside D.
+KILN_DEVICE Real expressed(const Output& out, Real v, i64 row, i64 column) {
+#pragma clang fp contract(off)
+  using Value = Real;
+  Extras x;
+  //% include expression/loads
+  //% include expression/values
+  //% if stores_matrices
+  //% include expression/stored
+  //% end
+  //% if reduces
+  //% include expression/kept
+  //% end
+  return v;
+}
+//% end
 //% if integer_d
 
 /// An element that exists, in 32 bits that wrap: exact where the result fits them.
@@ -224,5 +264,25 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
+  //% if expression
+  x = expressed(out, x, row, column);
+  //% end
   return from_real(x, TypeD{});
 }
+/// Stores an element that exists.
+KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 column) {
+  //% if stores_d
+  out.d[row * out.ldd + column] = finish(out, sum, row, column);
+  //% else
+  finish(out, sum, row, column);
+  //% end
+}
+//% if reduces
+
+//% include hip/common/words.h
+//% include cuda/common/reductions.cu
+//% end
+//% if behind
+
+//% include cuda/common/behind.cu
+//% end

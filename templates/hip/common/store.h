@@ -18,18 +18,20 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
         //% if lists
         if (c + 4 > out.columns) {
           KILN_UNROLL for (int e = 0; e < 3; ++e) if (c + e < out.columns)
-              out.d[r * out.ldd + c + e] = finish(out, sums[i][j][s + e], r, c + e);
+              finish_and_store(out, sums[i][j][s + e], r, c + e);
           continue;
         }
         //% end
         TypeD four[4];
         KILN_UNROLL for (int e = 0; e < 4; ++e) four[e] = finish(out, sums[i][j][s + e], r, c + e);
+        //% if stores_d
         *reinterpret_cast<Four*>(out.d + r * out.ldd + c) = bits_as<Four>(four);
+        //% end
       }
       //% else
       KILN_UNROLL for (int s = 0; s < kSums; ++s) {
         const i64 c = c0 + sum_row(lane, s);
-        if (c < out.columns) out.d[r * out.ldd + c] = finish(out, sums[i][j][s], r, c);
+        if (c < out.columns) finish_and_store(out, sums[i][j][s], r, c);
       }
       //% end
     }

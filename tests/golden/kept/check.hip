@@ -73,10 +73,30 @@ KILN_DEVICE double exp(double x) {
   for (int i = 14; i >= 1; --i) sum = 1 + sum * rest / i;
   return __builtin_ldexp(sum, int(n));
 }
+/// Near 0 by Lambert's continued fraction: what is left of e^2x - 1 would be too little.
 KILN_DEVICE double tanh(double x) {
+  if (x != x) return x;
   if (fabs(x) > 20) return x < 0 ? -1 : 1;
+  if (fabs(x) < 0.7) {
+    double below = 29;
+    for (int i = 27; i >= 1; i -= 2) below = i + x * x / below;
+    return x / below;
+  }
   const double e = exp(2 * x);
   return (e - 1) / (e + 1);
+}
+KILN_DEVICE double sqrt(double x) { return __builtin_sqrt(x); }
+/// log(m · 2^e) = e · ln 2 + 2 · atanh((m - 1) / (m + 1)), m from √½ to √2.
+KILN_DEVICE double log(double x) {
+  if (x != x || x == __builtin_inf()) return x;
+  if (x <= 0) return x == 0 ? -__builtin_inf() : x - x + __builtin_nan("");
+  int exponent = 0;
+  for (; x > 1.4142135623730951; x *= 0.5) ++exponent;
+  for (; x < 0.70710678118654752; x *= 2) --exponent;
+  const double s = (x - 1) / (x + 1);
+  double sum = 0;
+  for (int i = 31; i >= 3; i -= 2) sum = (sum + 2.0 / i) * s * s;
+  return exponent * 0.69314718055994531 + (2 * s + sum * s);
 }
 /// 2/√π · e^(-x²) · Σ 2ⁿ x^(2n+1) / (1·3·…·(2n+1)): all terms have one sign, none cancel.
 KILN_DEVICE double erf(double x) {
@@ -87,4 +107,12 @@ KILN_DEVICE double erf(double x) {
     sum += term;
   }
   return 1.1283791670955126 * exp(-x * x) * sum;
+}
+/// Where 1 - erf(x) would cancel, Laplace's continued fraction.
+KILN_DEVICE double erfc(double x) {
+  if (!(x > 1)) return 1 - erf(x);
+  if (x > 28) return 0;
+  double below = x;
+  for (int i = 160; i >= 1; --i) below = x + i * 0.5 / below;
+  return 0.56418958354775629 * exp(-x * x) / below;
 }

@@ -555,9 +555,9 @@ KILN_DEVICE Real chain(const Line& line, int first, int apart, Real largest) {
 struct WholeBlock {
   template <typename R>
   KILN_DEVICE Real of(const Line& line, Real largest) {
-    __shared__ Real of_warp[kReducing / 32];
     const int thread = int(threadIdx.x);
     Real all = chain<R>(line, thread, kReducing, largest);
+    __shared__ Real of_warp[kReducing / 32];
     _Pragma("unroll") for (int apart = 16; apart > 0; apart /= 2)
       all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
     if (thread % 32 == 0) of_warp[thread / 32] = all;

@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mfma_f67736f40197f804.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mfma_2593ddd00928bd6a.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -285,6 +285,10 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   return from_real(x, TypeD{});
+}
+/// Stores an element that exists.
+KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 column) {
+  out.d[row * out.ldd + column] = finish(out, sum, row, column);
 }
 
 // ---- hip/mfma/mfma.h ----

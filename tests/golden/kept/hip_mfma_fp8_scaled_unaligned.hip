@@ -120,11 +120,12 @@ KILN_DEVICE Real complement(Real z, const Real (&tail)[Count]) {
   return z < 0 ? 2 - e : e;
 }
 /// x · Φ(x). For −∞ the tail is 0 · NaN, where the limit is 0.
-KILN_DEVICE Real activate(Real x) {
+KILN_DEVICE Real gelu_erf(Real x) {
   if (x < Real(-40)) return Real(0);
   if (x > Real(40)) return x;
   return Real(0.5) * x * complement(Real(-0.70710678118654752) * x, kTail);
 }
+KILN_DEVICE Real activate(Real x) { return gelu_erf(x); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
@@ -163,4 +164,8 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   x = activate(x);
   x += to_real(out.residual[row * out.ldd + column]);
   return from_real(x, TypeD{});
+}
+/// Stores an element that exists.
+KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 column) {
+  out.d[row * out.ldd + column] = finish(out, sum, row, column);
 }

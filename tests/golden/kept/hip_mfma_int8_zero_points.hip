@@ -89,3 +89,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   return from_real(x, TypeD{});
 }
+/// Stores an element that exists.
+KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 column) {
+  out.d[row * out.ldd + column] = finish(out, sum, row, column);
+}

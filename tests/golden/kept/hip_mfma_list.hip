@@ -341,7 +341,7 @@ KILN_DEVICE void store_tile(const Tile& sums, const Work& work, const KilnGpuArg
         if (c >= out.columns) continue;
         if (c + 4 > out.columns) {
           KILN_UNROLL for (int e = 0; e < 3; ++e) if (c + e < out.columns)
-              out.d[r * out.ldd + c + e] = finish(out, sums[i][j][s + e], r, c + e);
+              finish_and_store(out, sums[i][j][s + e], r, c + e);
           continue;
         }
         TypeD four[4];

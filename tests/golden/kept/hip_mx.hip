@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mx_37fd6a81c87f33ba.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mx_a4f485b101d5715d.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -264,6 +264,10 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   return from_real(x, TypeD{});
+}
+/// Stores an element that exists.
+KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 column) {
+  out.d[row * out.ldd + column] = finish(out, sum, row, column);
 }
 
 // ---- hip/mx/mx.h ----

@@ -2,7 +2,7 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_d3fbb3876855ac00.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_159e46a5497110f2.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -211,6 +211,10 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   x = activate(x);
   return from_real(x, TypeD{});
 }
+/// Stores an element that exists.
+KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 column) {
+  out.d[row * out.ldd + column] = finish(out, sum, row, column);
+}
 
 // ---- hip/simt/simt.hip ----
 // Tiles of D by ordinary arithmetic, for every type and layout: the fallback, and the path of
@@ -291,6 +295,6 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   const Output out = output_of(args, batch);
   KILN_UNROLL for (int i = 0; i < kEachM; ++i) KILN_UNROLL for (int j = 0; j < kEachN; ++j) {
     const i64 r = row + my_row + i, c = column + my_column + j;
-    if (r < out.rows && c < out.columns) out.d[r * out.ldd + c] = finish(out, sums[i][j], r, c);
+    if (r < out.rows && c < out.columns) finish_and_store(out, sums[i][j], r, c);
   }
 }

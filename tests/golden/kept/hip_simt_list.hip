@@ -160,6 +160,6 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   const Output out = output_of(args, batch);
   KILN_UNROLL for (int i = 0; i < kEachM; ++i) KILN_UNROLL for (int j = 0; j < kEachN; ++j) {
     const i64 r = row + my_row + i, c = column + my_column + j;
-    if (r < out.rows && c < out.columns) out.d[r * out.ldd + c] = finish(out, sums[i][j], r, c);
+    if (r < out.rows && c < out.columns) finish_and_store(out, sums[i][j], r, c);
   }
 }

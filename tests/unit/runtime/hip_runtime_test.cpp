@@ -133,7 +133,7 @@ TEST_F(Hip, ItsCheckingKernelsCompileForEveryTarget) {
     const DeviceCaps device = hip_caps_named(arch).value();
     const auto binary = compiler_for(device).value()->compile(gpu_check_source(device));
     ASSERT_TRUE(binary) << arch << ": " << binary.error().message;
-    EXPECT_EQ(hip::read_code_object(binary->image)->kernels.size(), 14u) << arch;
+    EXPECT_EQ(hip::read_code_object(binary->image)->kernels.size(), 16u) << arch;
   }
 }
 
@@ -264,6 +264,28 @@ TEST_F(Hip, TheCheckerKnowsScalesOfGroupsAndTheirOrder) {
     const Verdict right = checked_with(1 << 20);
     EXPECT_TRUE(right) << line << ": " << right.error().detail;
     EXPECT_FALSE(checked_with(1)) << line;
+  }
+}
+
+// Of every function, of outputs and of what is reduced and read.
+TEST_F(Hip, TheCheckerKnowsExpressions) {
+  const Bed bed;
+  struct Case {
+    const char *epilogue, *from, *to;  // what is changed into a mistake
+  };
+  for (const auto& [epilogue, from, to] :
+       {Case{"d=tanh(acc)*s[m]+log(1+abs(acc))*b[n]+r[n,m]", "out.x1[column]", "out.x1[row]"},
+        Case{"d=erf(acc)-gelu_erf(acc)+sqrt(abs(acc))*silu(acc)", "x.x0;", "x.x0;"},
+        Case{"d=acc;q[m]=sum(acc*acc);z[n,m]:fp16=acc", "x.y0 = acc * acc", "x.y0 = acc"},
+        Case{"l[n]=logsumexp(acc)", "? largest + ", "? "},
+        Case{"y=gelu(acc);s[m]=max(abs(y))/448;d=y/(s[m]+0.001)", "Real(448.0)", "Real(440.0)"},
+        Case{"d=exp(acc-logsumexp[m](acc))", "to_real(out.x0[row])", "to_real(out.x0[row / 2])"}}) {
+    const Gemm gemm = test::problem(fmt::format("fp32 N N 23 35 24 batch=1 epilogue={}", epilogue));
+    const Config config = best_of<HipSimt>(gemm, bed.device->caps());
+    const Verdict right = checked(bed, gemm, config, "struct Output", "struct Output");
+    EXPECT_TRUE(right) << epilogue << ": " << right.error().detail;
+    if (std::string_view(from) == to) continue;
+    EXPECT_FALSE(checked(bed, gemm, config, from, to)) << epilogue;
   }
 }
 

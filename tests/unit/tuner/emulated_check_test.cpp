@@ -50,7 +50,8 @@ TEST(EmulatedCheck, TellsRightFromWrong) {
   const Verdict race = verdict_on("    multiply(sums, my_row, my_column);\n    block_barrier();",
                                   "    multiply(sums, my_row, my_column);");
   EXPECT_FALSE(race) << "a barrier less";
-  const Verdict outside = verdict_on("out.d[r * out.ldd + c] =", "out.d[(r << 40) + c] =");
+  const Verdict outside =
+      verdict_on("out.d[row * out.ldd + column] =", "out.d[(row << 40) + column] =");
   ASSERT_FALSE(outside);
   EXPECT_THAT(outside.error().detail, HasSubstr("lane")) << "which lane strayed";
   const Verdict again = checker->check(bed.config, bed.code());

@@ -132,6 +132,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   add_epilogue(v, g);
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["halves"] = "0";
+  v["no_shuffles"] = "0";
   v["together"] = "0";
   v["rolled"] = "0";
   v["integer"] = value_of(g.accumulator == s32);

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "generator/expression/code.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
@@ -14,6 +16,28 @@ namespace {
 bool is_fp8(DType t) {
   return t == fp8_e4m3 || t == fp8_e5m2 || t == fp8_e4m3fnuz || t == fp8_e5m2fnuz;
 }
+
+/// Of the element (row, column), which exists.
+constexpr expression::Dialect kDialect{
+    .type = c_type,
+    .operand = "x.{x}",
+    .definition = "x.{x}",
+    .one = "to_real(*out.{x})",
+    .along_m = "to_real(out.{x}[row])",
+    .along_n = "to_real(out.{x}[column])",
+    .rows = "to_real(out.{x}[row * out.{ld} + column])",
+    .columns = "to_real(out.{x}[column * out.{ld} + row])",
+    .store_rows = "out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
+    .store_columns = "out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
+    .store_value = "out.{x}[row * out.{ld} + column] = {value};",
+    .store_along_m = "if (column == 0) out.{x}[row] = from_real({value}, {type}{{}});",
+    .store_along_n = "if (row == 0) out.{x}[column] = from_real({value}, {type}{{}});",
+    .store_one = "if (row == 0 && column == 0) *out.{x} = from_real({value}, {type}{{}});",
+    .value = "Real",
+    .m = "Real(row)",
+    .n = "Real(column)",
+    .leave = "x.{x} = {value};",
+    .left = "x.{x}"};
 
 }  // namespace
 
@@ -66,6 +90,11 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
   v["has_bf16_cvt"] = value_of(device.arch == "gfx950");
   add_epilogue(v, g);
+  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
+  v["exponential"] = value_of(g.epilogue.activation > Activation::relu ||
+                              expression::uses_exponential(g.epilogue.expression));
+  v["no_shuffles"] = "1";
+  v["together"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["double"] = value_of(g.accumulator == fp64);
   v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generator/problem/taken.h"
 #include "generator/space/parameters.h"
 
 namespace kiln::hip {
@@ -15,6 +16,9 @@ std::string_view c_type(DType t);
 
 /// The constants and values that templates/hip/common/convert.h and epilogue.h expect.
 void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device);
+
+/// What templates/hip/common/epilogue.h computes in every family.
+inline constexpr Features kOffers = taken({"expression"});
 
 /// What follows clang++'s, hipcc's or hipRTC's name.
 std::vector<std::string> flags(const DeviceCaps& device);

@@ -56,9 +56,10 @@ std::string prepared(std::string text) {
   return std::regex_replace(text, matrix, "KILN_EMU_MATRIX(\"$1\")");
 }
 
-constexpr std::array<std::string_view, 5> kCheckFiles{"cuda/common/abi.h", "hip/common/types.h",
-                                                      "hip/check/device.h", "cuda/check/check.cu",
-                                                      "cuda/check/judge.cu"};
+constexpr std::array<std::string_view, 9> kCheckFiles{
+    "cuda/common/abi.h",    "hip/common/types.h",     "hip/check/device.h",
+    "cuda/check/check.cu",  "cuda/check/functions.h", "cuda/check/intervals.h",
+    "cuda/check/reduced.h", "cuda/check/judge.cu",    "cuda/check/judge_expression.cu"};
 
 }  // namespace
 

@@ -399,7 +399,7 @@ constexpr TypedFamily<HipMfma, MfmaSizes> kRow{
     .summation = summation,
     .plain = plain,
     .flushed_by = flushed_by,
-    .offers = kAnyGroups | Features{Feature::scales_of_integers, Feature::lists}};
+    .offers = kOffers | kAnyGroups | Features{Feature::scales_of_integers, Feature::lists}};
 
 }  // namespace
 

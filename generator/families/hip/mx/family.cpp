@@ -325,7 +325,7 @@ constexpr TypedFamily<HipMx, MxSizes> kRow{.vendor = Vendor::amd,
                                                },
                                            .summation = summation,
                                            .plain = plain,
-                                           .offers = {Feature::scales_mx_32}};
+                                           .offers = kOffers | Features{Feature::scales_mx_32}};
 
 }  // namespace
 

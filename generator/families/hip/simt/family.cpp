@@ -162,9 +162,9 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
         },
     .summation = summation,
     .plain = plain,
-    .offers =
-        kAnyGroups | Features{Feature::scales_of_integers, Feature::scales_of_lines,
-                              Feature::scales_of_blocks, Feature::scales_mx_32, Feature::lists}};
+    .offers = kOffers | kAnyGroups |
+              Features{Feature::scales_of_integers, Feature::scales_of_lines,
+                       Feature::scales_of_blocks, Feature::scales_mx_32, Feature::lists}};
 
 }  // namespace
 
