@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "tuner/verify/quantised.h"
 #include "tuner/verify/reduced_lines.h"
 #include "tuner/verify/terms.h"
+#include "tuner/verify/view.h"
 
 namespace kiln {
 namespace {
@@ -79,6 +81,26 @@ std::optional<std::string> wrong_lines(const Gemm& g, const Operands& o, const v
   return std::nullopt;
 }
 
+/// Output i of the expression.
+std::optional<std::string> wrong_output(const Gemm& g, const Operands& o, std::size_t i,
+                                        const KnownLines& known,
+                                        std::span<const ExpectedLines> reduced) {
+  const Operand which = extra_output(i);
+  const MatrixView view = view_of(g, which, o.outputs[i], known.batch());
+  std::optional<std::string> fault;
+  TermReader terms(g, o, known.batch(), known.along(), reduced);
+  for_each_stored(g, Scaling{}, known, terms, i,
+                  [&](std::int64_t row, std::int64_t column, double value, double error) {
+                    const double got =
+                        load_element(view.dtype, view.data, view.offset(row, column));
+                    if (accepts(view.dtype, value, error, got)) return true;
+                    fault = fmt::format("{}[{},{}] of batch {} is {}, expected {} within {:.3g}",
+                                        name(which), row, column, known.batch(), got, value, error);
+                    return false;
+                  });
+  return fault;
+}
+
 /// What one product's D holds that is larger than the magnitude, as a sentence; `holds` becomes
 /// true where an element is as large.
 std::optional<std::string> larger_than(float amax, const Gemm& g, const Operands& o, const void* d,
@@ -105,6 +127,9 @@ void poison_d(const Gemm& gemm, const Operands& operands) {
   poison(gemm.d.dtype, {static_cast<std::byte*>(operands.d),
                         std::size_t(span(gemm, Operand::d) * size_of(gemm.d.dtype))});
   if (gemm.amax_d) poison(fp32, {static_cast<std::byte*>(operands.amax_d), sizeof(float)});
+  for (std::size_t i = 0; i < gemm.epilogue.expression.outputs().size(); ++i)
+    poison(dtype_of(gemm, extra_output(i)), {static_cast<std::byte*>(operands.outputs[i]),
+                                             std::size_t(span_bytes(gemm, extra_output(i)))});
 }
 
 ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
@@ -157,19 +182,27 @@ std::optional<std::string> ResultCheck::wrong_amax(const void* d,
 }
 
 std::optional<std::string> ResultCheck::fault_of(const void* d) const {
-  if (!gemm_.epilogue.expression.stores_d())
-    return "the expression has no d, and what it stores beside D is not looked at here";
+  const bool stores_d = gemm_.epilogue.expression.stores_d();
   ExpectedAmax amax;
   for (const Part& part : parts_) {
     const void* const own = d_of(part, d);
-    if (auto fault = unwritten(part.product.gemm, own)) return fault;
+    if (stores_d)
+      if (auto fault = unwritten(part.product.gemm, own)) return fault;
     std::vector<KnownLines> known;
     for (const Products& products : part.expected) known.emplace_back(part.product.gemm, products);
-    for (const Products& products : part.expected) {
-      const std::vector<ExpectedLines> reduced =
-          reduced_lines(part.product.gemm, part.operands, Scaling{}, known, products.lines.batch);
-      if (auto fault = wrong_lines(part.product.gemm, part.operands, own, products, reduced, amax))
-        return fault;
+    std::map<std::int64_t, std::vector<ExpectedLines>> of_batch;
+    for (const KnownLines& lines : known)
+      if (!of_batch.contains(lines.batch()))
+        of_batch[lines.batch()] =
+            reduced_lines(part.product.gemm, part.operands, Scaling{}, known, lines.batch());
+    for (std::size_t at = 0; at < known.size(); ++at) {
+      const Gemm& g = part.product.gemm;
+      const std::vector<ExpectedLines>& reduced = of_batch[known[at].batch()];
+      if (stores_d)
+        if (auto fault = wrong_lines(g, part.operands, own, part.expected[at], reduced, amax))
+          return fault;
+      for (std::size_t i = 0; i < g.epilogue.expression.outputs().size(); ++i)
+        if (auto fault = wrong_output(g, part.operands, i, known[at], reduced)) return fault;
     }
   }
   return gemm_.amax_d ? wrong_amax(d, amax) : std::nullopt;

@@ -15,21 +15,22 @@ namespace kiln {
 
 class ExpectedAmax;
 
-/// Fills D, and its largest magnitude where the call writes one, with the pattern of memory never
+/// Fills D, and what the call writes beside it but scales, with the pattern of memory never
 /// written. `gemm` is valid here and below.
 void poison_d(const Gemm& gemm, const Operands& operands);
 
 /// Compares D = activation(op(A)*op(B) + bias) + residual with kiln's reference: every element must
 /// have been written, and a sample of rows and of columns, first and last among them, must lie
 /// within the dot product's error bound; the largest magnitude that is written beside D must be
-/// D's. The reference is made once, for every contestant.
+/// D's. So must what an expression stores beside D. The reference is made once, for every
+/// contestant.
 class ResultCheck {
  public:
   /// Of these inputs, which must live as long as this; `operands.b` is plain, `operands.d` unused.
   /// Of groups the list is read here, and each is a product of its own unless rows are by index.
   ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
-  /// The first fault of a D, as a sentence. Its largest magnitude is where the inputs' `amax_d`
-  /// says.
+  /// The first fault of a D, as a sentence. Its largest magnitude, and what an expression stores,
+  /// is where the inputs say.
   std::optional<std::string> fault_of(const void* d) const;
 
  private:

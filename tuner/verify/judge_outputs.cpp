@@ -15,8 +15,6 @@
 namespace kiln {
 namespace {
 
-using expression::has_index;
-
 /// One output of one batch, by lines of the product that are known.
 class OutputOfBatch {
  public:
@@ -26,8 +24,7 @@ class OutputOfBatch {
         gemm_(set.gemm()),
         run_(run),
         which_(extra_output(output)),
-        said_(gemm_.epilogue.expression.outputs()[output]),
-        value_(gemm_.epilogue.expression.program()->results[output]),
+        output_(output),
         known_(known),
         data_(got.outputs[output]),
         scaling_(scaling_of(set, run)),
@@ -35,13 +32,12 @@ class OutputOfBatch {
                lines_of(reduced, known.batch())) {}
 
   std::optional<Failure> judge() {
-    if (expression::is_reduced(said_)) return judge_reduction();
     std::optional<Failure> failure;
-    for_each_expected(gemm_, scaling_, known_, terms_, value_,
-                      [&](std::int64_t row, std::int64_t column, double value, double error) {
-                        if (begins(row, column)) failure = compare(row, column, value, error);
-                        return !failure;
-                      });
+    for_each_stored(gemm_, scaling_, known_, terms_, output_,
+                    [&](std::int64_t row, std::int64_t column, double value, double error) {
+                      failure = compare(row, column, value, error);
+                      return !failure;
+                    });
     return failure;
   }
 
@@ -50,32 +46,6 @@ class OutputOfBatch {
     Operands operands{.beta = run.beta};
     set.bind(operands);
     return operands;
-  }
-
-  /// What is made of many elements, where all of them are expected.
-  std::optional<Failure> judge_reduction() {
-    const expression::Line line = expression::line_of(said_);
-    LineReduction reduction(gemm_, line, scaling_);
-    for_each_expected(gemm_, scaling_, known_, terms_, value_,
-                      [&](std::int64_t row, std::int64_t column, double value, double error) {
-                        reduction.take(row, column, value, error);
-                        return true;
-                      });
-    for (std::int64_t i = 0; i < reduction.count(); ++i) {
-      const auto expected = reduction.expected(i);
-      if (!expected) continue;
-      if (auto failure = compare(line.m ? i : 0, line.n ? i : 0, expected->value, expected->error))
-        return failure;
-    }
-    return std::nullopt;
-  }
-
-  /// Whether it is the first known element of what is stored at one place.
-  bool begins(std::int64_t row, std::int64_t column) const {
-    const bool rows = known_.along() == Lines::Along::rows;
-    const std::int64_t first_row = rows ? known_[0] : 0, first_column = rows ? 0 : known_[0];
-    return (has_index(said_.target, Index::m) || row == first_row) &&
-           (has_index(said_.target, Index::n) || column == first_column);
   }
 
   std::optional<Failure> compare(std::int64_t row, std::int64_t column, double value,
@@ -100,8 +70,7 @@ class OutputOfBatch {
   const Gemm& gemm_;
   const Run& run_;
   Operand which_;
-  const ExtraOutput& said_;
-  int value_;  // of the program
+  std::size_t output_;
   const KnownLines& known_;
   const void* data_;
   Scaling scaling_;

@@ -49,4 +49,35 @@ inline std::span<const ExpectedLines> lines_of(const LinesOfBatches& all, std::i
   return all[static_cast<std::size_t>(batch)];
 }
 
+/// Calls compare(row, column, value, error) for what output i of the expression stores of known
+/// elements, and of lines of which all are known, until it returns false.
+template <typename Compare>
+void for_each_stored(const Gemm& gemm, const Scaling& scaling, const KnownLines& known,
+                     TermReader& terms, std::size_t i, Compare&& compare) {
+  const expression::Program& program = *gemm.epilogue.expression.program();
+  const ExtraOutput& output = program.outputs[i];
+  const expression::Line line = expression::line_of(output);
+  if (expression::is_reduced(output)) {
+    LineReduction all(gemm, line, scaling);
+    for_each_expected(gemm, scaling, known, terms, program.results[i],
+                      [&](std::int64_t row, std::int64_t column, double value, double error) {
+                        all.take(row, column, value, error);
+                        return true;
+                      });
+    for (std::int64_t at = 0; at < all.count(); ++at)
+      if (const auto expected = all.expected(at))
+        if (!compare(line.m ? at : 0, line.n ? at : 0, expected->value, expected->error)) return;
+    return;
+  }
+  // What is the same for a line, at the first of its elements that is known.
+  const bool rows = known.along() == Lines::Along::rows;
+  const std::int64_t first_row = rows ? known[0] : 0, first_column = rows ? 0 : known[0];
+  for_each_expected(gemm, scaling, known, terms, program.results[i],
+                    [&](std::int64_t row, std::int64_t column, double value, double error) {
+                      const bool begins =
+                          (line.m || row == first_row) && (line.n || column == first_column);
+                      return !begins || compare(row, column, value, error);
+                    });
+}
+
 }  // namespace kiln

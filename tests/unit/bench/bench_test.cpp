@@ -16,10 +16,14 @@
 #include "bench/suites.h"
 #include "cache/records/devices.h"
 #include "cache/store.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/problem.h"
 #include "generator/space/family.h"
 #include "generator/space/space.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/cpu/reductions.h"
+#include "runtime/cpu/reference_expression.h"
+#include "runtime/cpu/reference_kernel.h"
 #include "tuner/measure/operand_sets.h"
 #include "tuner/verify/reference.h"
 
@@ -156,6 +160,33 @@ TEST(ResultCheck, SeesOneElementThatWasNeverWritten) {
     if (i != 123 * 200 + 45) d[i] = right[i];
   EXPECT_THAT(ResultCheck(gemm, sets[0], 3).fault_of(sets[0].d).value_or(""),
               HasSubstr("D[123,45]"));
+}
+
+TEST(ResultCheck, ComparesWhatAnExpressionStores) {
+  const DeviceCaps device = detect_cpu(1).value();
+  for (const char* line : {"fp32 N T 9 7 33 epilogue=d=relu(acc);q[m]=sum(acc*acc)",
+                           "fp32 N T 9 7 33 epilogue=l[n]=logsumexp(acc)",
+                           "fp32 N T 9 7 33 epilogue=s[m]=max(abs(acc))/2;d=acc/s[m]",
+                           "fp32 N T 9 7 33 epilogue=d=acc;z[n,m]:fp16=acc+1"}) {
+    const Gemm gemm = parse_gemm(line).value();
+    const Problem problem = Problem::of(gemm).value();
+    const auto sets = OperandSets::make(gemm, device, 3).value();
+    const ResultCheck check(gemm, sets[0], 3);
+    const auto fault = [&] { return check.fault_of(sets[0].d).value_or(""); };
+    poison_d(gemm, sets[0]);
+    ASSERT_TRUE(reducing(
+        make_args(problem, sets[0]),
+        [&](const HostArgs& args) -> Status {
+          run_reference(problem, args, nullptr, 0, 1);
+          return {};
+        },
+        [&](const KilnArgs& args) { reduce_reference(problem, args, 1); }));
+    EXPECT_EQ(fault(), "") << line;
+    // The first element's highest byte: sign and exponent.
+    static_cast<std::byte*>(sets[0].outputs[0])[size_of(dtype_of(gemm, Operand::y0)) - 1] ^=
+        std::byte{0x40};
+    EXPECT_THAT(fault(), HasSubstr("y0[0,0]")) << line;
+  }
 }
 
 TEST(ResultCheck, ComparesTheLargestMagnitude) {
