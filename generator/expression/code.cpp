@@ -33,6 +33,7 @@ std::string digits_of(double x) {
 
 /// As the templates read it.
 struct CodeStyle {
+  static constexpr bool kFuses = true;
   const Dialect& dialect;
 
   static std::string acc() { return "acc"; }
@@ -51,8 +52,8 @@ struct CodeStyle {
     if (dialect.product.empty() || !(size > 1e-30 && size < 1e30)) return std::nullopt;
     return Bound{fmt::format("Value(Real(1.0 / {}))", digits_of(x)), kBindsAtom};
   }
-  static std::optional<Bound> fused(std::string_view x, std::string_view y, std::string_view z) {
-    return Bound{fmt::format("fused({}, {}, {})", x, y, z), kBindsAtom};
+  static Bound fused(std::string_view x, std::string_view y, std::string_view z) {
+    return {fmt::format("fused({}, {}, {})", x, y, z), kBindsAtom};
   }
   std::string infix(const Function& f, std::string_view left, std::string_view right) const {
     if (f.course == Course::product && !dialect.product.empty())

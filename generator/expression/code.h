@@ -54,13 +54,14 @@ double work_of(const Expression& expression);
 
 /// The files that templates include where an expression is, with `expression/` before their names:
 /// `members` of Output, `pointers` that fill them, `fields` for the values of operands, `loads` of
-/// them, `values`, which make v from v and store what is stored beside D, or leave it to `stored`
-/// for matrices, and to `kept` and `together`, which leave in the workspace what is reduced, of one
-/// element and of several; `reductions` and `rest`, which steps of a GPU run, the output that
-/// blocks work on being `output`, and `reductions_of_rows`, `reductions_of_columns` and
-/// `rest_of_rows`, which steps of a CPU run; of a half that a step follows, its `behind_members`,
-/// `behind_pointers`, `behind_fields`, `behind_loads`, `behind_values` and `behind_stored`.
-/// `types`: of operands and outputs. Nothing where there is no expression.
+/// them, `fetches` of rows of matrices, `values`, which make v from v and store what is stored
+/// beside D, or leave it to `stored` for matrices, and to `kept` and `together`, which leave in the
+/// workspace what is reduced, of one element and of several; `reductions` and `rest`, which steps
+/// of a GPU run, the output that blocks work on being `output`, and `reductions_of_rows`,
+/// `reductions_of_columns` and `rest_of_rows`, which steps of a CPU run; of a half that a step
+/// follows, its `behind_members`, `behind_pointers`, `behind_fields`, `behind_loads`,
+/// `behind_values` and `behind_stored`. `types`: of operands and outputs. Nothing where there is no
+/// expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);

@@ -99,8 +99,18 @@ const Program* interned(Program program, bool made) {
   return all.named[names] = new Program(std::move(program));
 }
 
-/// The expression of a program that a caller made.
+bool is_known(const std::string& text) {
+  Table& all = table();
+  const std::scoped_lock guard(all.lock);
+  return all.by_text.contains(text);
+}
+
+/// The expression of a program that a caller made. Whoever reads its text must find the same.
 Result<Expression> kept(Program program) {
+  const std::string text = canonical_text(program);
+  if (!is_known(text))
+    if (const auto again = parsed(text); !again)
+      return fail(ErrorCode::bad_input, fmt::format("written out, {}", again.error().message));
   if (const Program* const found = interned(std::move(program), true)) return Expression(found);
   return fail(ErrorCode::unsupported,
               fmt::format("epilogue: more than {} expressions in one process", Numbered::kMade));

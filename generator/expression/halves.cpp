@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "generator/expression/functions.h"
+
 namespace kiln::expression {
 namespace {
 
@@ -30,7 +32,8 @@ struct Division {
     }
     for (std::size_t i = 0; i < whole.outputs.size(); ++i) read.push_back(line_that_is(whole, i));
     std::set<std::uint8_t> cut;
-    for (const std::uint8_t root : roots(whole)) find_cut(whole, root, cut);
+    std::vector<bool> seen(count);
+    for (const std::uint8_t root : roots(whole)) find_cut(whole, root, seen, cut);
     if (cut.size() == 1) kept = *cut.begin();
     if (cut.size() < 2) return;
     for (std::size_t i = 0; i < count; ++i)
@@ -61,15 +64,20 @@ struct Division {
       if (is_behind(result)) all.push_back(result);
     return all;
   }
-  /// Values of `acc` alone that others of `from` are made of.
-  void find_cut(const Program& whole, std::uint8_t from, std::set<std::uint8_t>& cut) const {
+  /// Numbers of `acc` alone that others of `from` are made of.
+  void find_cut(const Program& whole, std::uint8_t from, std::vector<bool>& seen,
+                std::set<std::uint8_t>& cut) const {
+    if (seen[from]) return;
+    seen[from] = true;
     const Value& value = whole.values[from];
-    if (!is_behind(from) && of_product[from]) {
+    const bool compares =
+        value.op == Op::call && kFunctions[value.which].course == Course::comparison;
+    if (!is_behind(from) && of_product[from] && !compares) {
       cut.insert(from);
       return;
     }
     for (int a = 0; value.op == Op::call && a < arity_of(value); ++a)
-      find_cut(whole, value.of.at(static_cast<std::size_t>(a)), cut);
+      find_cut(whole, value.of.at(static_cast<std::size_t>(a)), seen, cut);
   }
 };
 

@@ -77,13 +77,11 @@ class Parser {
     const bool stored = at_ < text_.size() && text_[at_] == '[';
     if (stored && target == "d") stop(first, "d has no indices: the problem says where D lies");
     if (target == "acc" || target == "batch" || target == "m" || target == "n" ||
-        function_named(target) >= 0)
+        function_named(target) >= 0 || reduction_named(target))
       stop(first, fmt::format("{} has a meaning of its own", target));
     if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
     if (operands_.contains(target)) stop(first, fmt::format("{} is an operand", target));
     if (outputs_.contains(target)) stop(first, fmt::format("{} is stored already", target));
-    if (function_named(target) < 0 && reduction_named(target))
-      stop(first, fmt::format("{} has a meaning of its own", target));
     if (stored) return output(target, first);
     need('=');
     const std::uint8_t value = sum_of_products();
@@ -100,13 +98,14 @@ class Parser {
     if (line) target_ = line_of(made);
     std::uint8_t result = sum_of_products();
     target_.reset();
-    outputs_.emplace(target, Stored{made.target.index, result, line});
+    outputs_.emplace(target, Stored{made.target.index, made.target.dtype, result, line});
     if (line) {
       const Spread spread = spreads_of(program_)[result];
       const Line own = line_of(made);
-      if (!spread.reduced || (spread.m && !own.m) || (spread.n && !own.n))
+      if ((spread.m && !own.m) || (spread.n && !own.n))
         stop(at,
              fmt::format("{} is of many elements: sum, max, min or logsumexp is missing", target));
+      if (!spread.reduced) stop(at, fmt::format("{} is made of nothing that is reduced", target));
       const Value& value = program_.values[result];
       Line direct = own;
       direct.how = Line::of(value.which).how;
@@ -300,7 +299,7 @@ class Parser {
       if (!known->second.line)
         stop(first, fmt::format("{} is stored: an expression cannot read it", word));
       const ExtraOperand said = declaration(word);
-      if (said.index != known->second.index || said.dtype)
+      if (said.index != known->second.index || (said.dtype && said.dtype != known->second.dtype))
         stop(first, fmt::format("{} has other indices or another type than before", word));
       return known->second.value;
     }
@@ -375,6 +374,7 @@ class Parser {
   std::map<std::string_view, std::uint8_t> values_, operands_;
   struct Stored {
     std::vector<Index> index;
+    std::optional<DType> dtype;
     std::uint8_t value;
     bool line;
   };

@@ -6,6 +6,7 @@ namespace {
 
 /// As the parser reads it, without a space.
 struct TextStyle {
+  static constexpr bool kFuses = false;
   const Program& program;
 
   static std::string acc() { return "acc"; }
@@ -16,9 +17,6 @@ struct TextStyle {
     return {std::move(digits), binds};
   }
   static std::optional<Bound> reciprocal(double) { return std::nullopt; }
-  static std::optional<Bound> fused(std::string_view, std::string_view, std::string_view) {
-    return std::nullopt;
-  }
   std::string operand(std::size_t which) const {
     return memory_text(fmt::format("x{}", which), program.operands[which]);
   }

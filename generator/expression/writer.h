@@ -27,8 +27,8 @@ std::string memory_text(std::string_view name, const ExtraOperand& operand);
 /// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
 /// holds them: call(function, arguments), infix(function, left, right), reduced(line, value),
 /// statement(name, value).
-/// reciprocal(x): the factor in place of a division by a number, if it has one. fused(a, b, c):
-/// a·b + c rounded once, if it has that.
+/// reciprocal(x): the factor in place of a division by a number, if it has one. kFuses: whether it
+/// has fused(a, b, c), a·b + c rounded once.
 template <typename Style>
 class Writer {
  public:
@@ -84,7 +84,8 @@ class Writer {
 
   Bound call(const Value& v) {
     const Function& f = kFunctions[v.which];
-    if (const auto sum = fused_sum(v)) return *sum;
+    if constexpr (Style::kFuses)
+      if (const auto sum = fused_sum(v)) return *sum;
     // Of equal operators the left ones are first, as the parser has them.
     if (f.course == Course::quotient && program_.values[v.of[1]].op == Op::number)
       if (const auto factor = style_.reciprocal(program_.values[v.of[1]].number))
@@ -97,8 +98,8 @@ class Writer {
     // A sign before digits would be the number's.
     if (f.name == kNegate) {
       const bool number = program_.values[v.of[0]].op == Op::number;
-      const std::string inner = value(v.of[0]).text;
-      return {"-" + (number ? fmt::format("({})", inner) : within(value(v.of[0]), kBindsAtom)),
+      const Bound inner = value(v.of[0]);
+      return {"-" + (number ? fmt::format("({})", inner.text) : within(inner, kBindsAtom)),
               kBindsSign};
     }
     std::vector<Bound> arguments;

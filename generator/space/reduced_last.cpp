@@ -89,10 +89,18 @@ double expected_ns_behind(const Gemm& gemm, const DeviceCaps& device) {
   const expression::Halves* const halves = expression::halves_in(gemm.epilogue.expression);
   if (halves == nullptr || device.vendor == Vendor::cpu) return 0;
   constexpr double kStart = 3000;  // a step of a launch [trial]
-  if (!halves->stores_elements) return kStart;
-  const std::int64_t kept = halves->keeps ? size_of(type_of_values(gemm)) : 0;
+  const expression::Program& behind = halves->behind;
   const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
-  return kStart + elements * double(kept + size_of(gemm.d.dtype)) / device.gpu.memory_gbs;
+  double bytes = behind.stores_d ? elements * size_of(gemm.d.dtype) : 0;
+  if (halves->keeps) bytes += elements * size_of(type_of_values(gemm));
+  for (const expression::Value& value : behind.values)
+    if (value.op == expression::Op::operand &&
+        value.which < gemm.epilogue.expression.operands().size())
+      bytes += double(span_bytes(gemm, extra_operand(value.which)));
+  for (std::size_t i = 0; i < halves->outputs; ++i)
+    if (behind.results[i] != expression::kNotStored)
+      bytes += double(span_bytes(gemm, extra_output(i)));
+  return kStart + bytes / device.gpu.memory_gbs;
 }
 
 }  // namespace kiln

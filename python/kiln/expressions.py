@@ -218,7 +218,7 @@ def text_of(
             arguments[name] = Term("acc", per=frozenset("mn"))
         elif name in shapes:
             index = _indices(name, shapes[name], sizes)
-            arguments[name] = Term(name + index, per=frozenset(set("mn") & set(index.replace("batch", ""))))
+            arguments[name] = Term(name + index, per=frozenset(set("mn") & set(index)))
         else:
             raise TypeError(f"{name} is not given: the epilogue reads {name}")
     made = function(**arguments)

@@ -90,7 +90,7 @@ enum {
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
 // Behind it where an expression reduces, one after the other: "kiln_reduce", "kiln_reduce_rest",
-// "kiln_behind". All but the first may be missing.
+// "kiln_behind". Those that have nothing to do are missing.
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
 /// kernel without it is called with KilnArgs. "kiln_direct"

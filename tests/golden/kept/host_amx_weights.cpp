@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16_int4 N T 128 4096 4096 group=128 scale_type=bf16
 // config:  host_amx_weights isa=amx mt=2 nt=2 kc=1024 nc=256 mc=128 parallel=n
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_weights_3d542eb62425d128.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_weights_1bb7993e35fae766.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -63,7 +63,7 @@ enum {
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
 // Behind it where an expression reduces, one after the other: "kiln_reduce", "kiln_reduce_rest",
-// "kiln_behind". All but the first may be missing.
+// "kiln_behind". Those that have nothing to do are missing.
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
 /// kernel without it is called with KilnArgs. "kiln_direct"

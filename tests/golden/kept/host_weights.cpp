@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16_uint4 N T 1 4096 4096 group=128 scale_type=bf16 zero=int
 // config:  host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_weights_b0554651ed71ebcd.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_weights_b69814eabf30f121.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -64,7 +64,7 @@ enum {
 /// What every kernel object exports, by these names.
 using KilnGemmFn = void (*)(const KilnArgs* args, int thread, int threads);  // "kiln_gemm"
 // Behind it where an expression reduces, one after the other: "kiln_reduce", "kiln_reduce_rest",
-// "kiln_behind". All but the first may be missing.
+// "kiln_behind". Those that have nothing to do are missing.
 using KilnWorkspaceFn = long long (*)(const KilnArgs* args, int threads);  // "kiln_workspace_bytes"
 /// One call on one thread of a kernel whose sizes are all constants: its operands, in registers. A
 /// kernel without it is called with KilnArgs. "kiln_direct"

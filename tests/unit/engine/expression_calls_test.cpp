@@ -1,5 +1,6 @@
 // Calls with an expression behind the product: through the engine, the plain loop, the C interface
 // and a database, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,6 +65,18 @@ TEST(ExpressionCalls, AnotherSizeRunsTheTunedCode) {
   EXPECT_EQ(plan->match(), Match::nearest);
   const Verdict verdict = test::check(*kiln.engine, other);
   EXPECT_TRUE(verdict) << test::why(verdict);
+}
+
+// What a kernel keeps is a number, whatever is made of it.
+TEST(ExpressionCalls, ReadReductionsBesideComparisons) {
+  Opened kiln;
+  for (const char* epilogue : {"s[m]=max(abs(acc));d=where(acc<0,s[m],0)",
+                               "d=where(acc>sum[n](acc)/37,acc,relu(acc)*b[n])",
+                               "d=max(acc,min[](acc)*0.5)-exp(-abs(acc))"}) {
+    const Gemm gemm = problem(fmt::format("fp32 N T 37 45 64 epilogue={}", epilogue));
+    const Verdict verdict = test::check(*kiln.engine, gemm);
+    EXPECT_TRUE(verdict) << epilogue << ": " << test::why(verdict);
+  }
 }
 
 TEST(ExpressionCalls, ANewOneRunsTheKernelOfTheProduct) {

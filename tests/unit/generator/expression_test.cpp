@@ -98,6 +98,7 @@ TEST(Expressions, AreDividedWhereTheyReadWhatTheyReduce) {
   // A reduction that is read and stored is reduced once.
   EXPECT_EQ(halves("y0[m]=sum(acc);d=acc-y0[m]"), "line kept | d y0 ");
   EXPECT_EQ(halves("d=max[m](acc)+b[n]"), "line | d ");
+  EXPECT_EQ(halves("d=where(acc<0,max[m](acc),0)"), "line kept | d ");
   // Of two values that are read the product is kept.
   EXPECT_EQ(halves("d=exp(acc)+tanh(acc)*max[m](acc)"), "line kept | d ");
 }
@@ -291,7 +292,7 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
          "column 6: q is of many elements: sum, max, min or logsumexp is missing");
   expect("q[m]=sum[n](acc)",
          "column 6: q is of many elements: sum, max, min or logsumexp is missing");
-  expect("q[m]=b[m]", "column 6: q is of many elements: sum, max, min or logsumexp is missing");
+  expect("q[m]=b[m]", "column 6: q is made of nothing that is reduced");
   expect("q[m]=sum(acc);d=q", "column 17: q is stored: its indices are missing, q[…]");
   expect("q[m]=sum(acc);d=q[n]", "column 17: q has other indices or another type than before");
   expect("z[m,n]=acc;d=z[m,n]", "column 14: z is stored: an expression cannot read it");
@@ -316,6 +317,19 @@ TEST(Expressions, ThatAreTooLongAreRefused) {
   std::string sum = "d=acc";
   for (int i = 0; i < 60; ++i) sum += fmt::format("+{}", i);
   EXPECT_NE(canonical(sum).find("more than 96 values"), std::string::npos);
+  // What is short may be long once written out, or deep: its text would not be read again.
+  std::string uses = "d=r[batch,m,n]:bf16:ld=1000000";
+  for (int i = 0; i < 40; ++i) uses += "+r[batch,m,n]";
+  EXPECT_NE(canonical(uses).find("written out, epilogue = d=x0["), std::string::npos);
+  std::string deep = "t0=acc;", doubled = "s[m]=max(acc);t0=acc/s[m];";
+  for (int i = 1; i < 70; ++i) deep += fmt::format("t{}=exp(t{});", i, i - 1);
+  for (int i = 1; i < 50; ++i) doubled += fmt::format("t{0}=t{1}*t{1};", i, i - 1);
+  EXPECT_NE(canonical(deep + "d=t69").find("nested deeper than 64"), std::string::npos);
+  EXPECT_TRUE(Expression::parse(doubled + "d=t49"));
+  std::string horner = "acc";
+  for (int i = 0; i < 40; ++i) horner = fmt::format("({}*2+1)", horner);
+  EXPECT_TRUE(Expression::parse("d=" + horner));
+  EXPECT_TRUE(Expression::parse("d=" + std::string(25, '-') + "acc"));
   EXPECT_NE(canonical(std::string(2000, 'a')).find("at most 1024"), std::string::npos);
 }
 

@@ -87,6 +87,10 @@ constexpr Rule<HostPacked, PackedSizes> kRules[] = {
      [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return c.parallel != Parallel::batch || p.gemm.batch > 1;
      }},
+    {"stream_d=1 and rows_d=1 need a D that kernels store",
+     [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
+       return (!c.stream_d && !c.rows_d) || p.gemm.epilogue.expression.stores_d();
+     }},
     {"stream_d=1 needs kc >= k, no parallel=k, and vectors",
      [](const Problem& p, const DeviceCaps&, const HostPacked& c, const PackedSizes&) {
        return !c.stream_d ||
