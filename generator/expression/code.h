@@ -37,6 +37,25 @@ struct Dialect {
                    store_pair_of_row = {}, store_pair_of_column = {}, in_words = {};
 };
 
+/// What the templates of both vendors' GPUs call alike: a thread has one element.
+constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
+  return {.type = type,
+          .operand = "x.{x}",
+          .definition = "x.{x}",
+          .one = "to_real(*out.{x})",
+          .store_rows = "out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
+          .store_columns = "out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
+          .store_value = "out.{x}[row * out.{ld} + column] = {value};",
+          .store_along_m = "if (column == 0) out.{x}[row] = from_real({value}, {type}{{}});",
+          .store_along_n = "if (row == 0) out.{x}[column] = from_real({value}, {type}{{}});",
+          .store_one = "if (row == 0 && column == 0) *out.{x} = from_real({value}, {type}{{}});",
+          .value = "Real",
+          .m = "Real(row)",
+          .n = "Real(column)",
+          .leave = "x.{x} = {value};",
+          .left = "x.{x}"};
+}
+
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
 /// `expression`, the canonical text; `stores_d`, whether there is a D; `outputs`,
 /// `stores_matrices`, `reduces`, `reduces_rows`, `reduces_columns`, `reduces_all` and

@@ -89,7 +89,8 @@ class KILN_API Expression {
  public:
   /// Nothing follows the product.
   constexpr Expression() = default;
-  /// Errors: bad_input, naming the column of the text; unsupported (more than 32,768 expressions in
+  /// Errors: bad_input, naming the column of the text, or of text() where that is too long to be
+  /// read again; unsupported (more than 32,768 expressions in
   /// one process, which keeps them).
   static Result<Expression> parse(std::string_view text);
   /// Whether nothing follows the product.

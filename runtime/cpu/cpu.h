@@ -28,7 +28,7 @@ struct HostArgs : KilnArgs {
   int products = 1;  // of A: a gate's two have biases of n values each, per column
   /// Whether the kernel raises the largest magnitude of D, which launch() clears before.
   bool finds_amax = false;
-  /// Of a problem whose expression stores what is reduced, which follows the kernel: lives as long
+  /// Of a problem whose expression reduces, which follows the kernel, or stores no D: lives as long
   /// as the arguments.
   const Problem* reduced_of = nullptr;
   /// Of a grouped problem, whose kernel is called for each group: lives as long as the arguments.

@@ -155,7 +155,7 @@ Status launch_each_group(const HostKernel& kernel, const HostArgs& args, int thr
   return {};
 }
 
-/// A call whose expression stores what is reduced.
+/// A call whose expression reduces or stores no D.
 Status launch_reduced(const HostKernel& kernel, const HostArgs& args, int threads) {
   return reducing(
       args, [&](const HostArgs& own) { return launch(kernel, own, threads); },

@@ -129,7 +129,7 @@ KILN_INLINE Vec<double, L> tangent(Vec<double, L> x) {
   return y;
 }
 //% else
-/// x · P(x²) / Q(x²), fitted where tanh is not 1 yet; 2.5 ulp.
+/// x · P(x²) / Q(x²), fitted where tanh is not 1 yet; 3 ulp.
 template <int L>
 KILN_INLINE Vec<float, L> tangent(Vec<float, L> x) {
   using V = Vec<float, L>;

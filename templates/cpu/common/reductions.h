@@ -15,7 +15,7 @@ struct Sum {
   KILN_INLINE V of_two(V x, V y) {
     return x + y;
   }
-  /// Of a value; `absent` is one of none.
+  /// What is combined of a value; `absent` stands for a lane that has none.
   KILN_INLINE ReducedVec term(ReducedVec x, Real) { return x; }
   KILN_INLINE Real absent() { return Real(0); }
 };
@@ -46,14 +46,15 @@ struct Exponentials : Sum {
 struct LogSumExp {};
 //% end
 
-/// The first `count` lanes, in place of the others what counts as none.
+/// The first `count` lanes, and `absent` in the others.
 template <typename R>
 KILN_INLINE ReducedVec present(ReducedVec x, int count) {
   const ReducedVec lane = counted<kReducedLanes>(0, Iota<kReducedLanes>{});
   return lane < Real(count) ? x : ReducedVec(R::absent());
 }
 
-/// What becomes of vectors that `load(i)` gives, i from 0 below `count`, in as many chains.
+/// What becomes of vectors that `load(i)` gives, i from 0 below `count`: each kReducedChains-th of
+/// them is of one chain.
 template <typename R, typename Load>
 KILN_INLINE ReducedVec chained(i64 count, Real largest, Load&& load) {
   ReducedVec chain[kReducedChains];

@@ -21,8 +21,7 @@ KILN_DEVICE Real inverse_root(Real x) { return Real(1) / root(x); }
 //% if uses_log || reduces_exponentials
 /// log(m · 2^e) = e · ln 2 + 2 · atanh(s), s = (m - 1) / (m + 1), m from √½ to √2: |s| ≤ 0.1716.
 KILN_DEVICE float logarithm(float x) {
-  if (!(x > 0.0f))
-    return x == 0.0f ? -__builtin_inff() : x - x + (x < 0.0f ? __builtin_nanf("") : x);
+  if (!(x > 0.0f)) return x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
   if (x == __builtin_inff()) return x;
   const bool small = x < 0x1p-126f;
   const u32 bits = bits_as<u32>(small ? x * 0x1p23f : x) - 0x3f3504f3u;
@@ -37,7 +36,7 @@ KILN_DEVICE float logarithm(float x) {
   return n * 0.693359375f + (n * -2.12194440e-4f + rest);  // ln 2 in two parts
 }
 KILN_DEVICE double logarithm(double x) {
-  if (!(x > 0.0)) return x == 0.0 ? -__builtin_inf() : x - x + (x < 0.0 ? __builtin_nan("") : x);
+  if (!(x > 0.0)) return x == 0.0 ? -__builtin_inf() : __builtin_nan("");
   if (x == __builtin_inf()) return x;
   const bool small = x < 0x1p-1022;
   const u64 bits = bits_as<u64>(small ? x * 0x1p52 : x) - 0x3fe6a09e667f3bcdull;

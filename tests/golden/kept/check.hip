@@ -89,7 +89,7 @@ KILN_DEVICE double sqrt(double x) { return __builtin_sqrt(x); }
 /// log(m · 2^e) = e · ln 2 + 2 · atanh((m - 1) / (m + 1)), m from √½ to √2.
 KILN_DEVICE double log(double x) {
   if (x != x || x == __builtin_inf()) return x;
-  if (x <= 0) return x == 0 ? -__builtin_inf() : x - x + __builtin_nan("");
+  if (x <= 0) return x == 0 ? -__builtin_inf() : __builtin_nan("");
   int exponent = 0;
   for (; x > 1.4142135623730951; x *= 0.5) ++exponent;
   for (; x < 0.70710678118654752; x *= 2) --exponent;

@@ -189,7 +189,7 @@ KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
   return x == x ? y : x;
 }
 
-/// x · P(x²) / Q(x²), fitted where tanh is not 1 yet; 2.5 ulp.
+/// x · P(x²) / Q(x²), fitted where tanh is not 1 yet; 3 ulp.
 template <int L>
 KILN_INLINE Vec<float, L> tangent(Vec<float, L> x) {
   using V = Vec<float, L>;
@@ -278,7 +278,7 @@ struct Sum {
   KILN_INLINE V of_two(V x, V y) {
     return x + y;
   }
-  /// Of a value; `absent` is one of none.
+  /// What is combined of a value; `absent` stands for a lane that has none.
   KILN_INLINE ReducedVec term(ReducedVec x, Real) { return x; }
   KILN_INLINE Real absent() { return Real(0); }
 };
@@ -299,14 +299,15 @@ struct Smallest : Sum {
   KILN_INLINE Real absent() { return infinity(); }
 };
 
-/// The first `count` lanes, in place of the others what counts as none.
+/// The first `count` lanes, and `absent` in the others.
 template <typename R>
 KILN_INLINE ReducedVec present(ReducedVec x, int count) {
   const ReducedVec lane = counted<kReducedLanes>(0, Iota<kReducedLanes>{});
   return lane < Real(count) ? x : ReducedVec(R::absent());
 }
 
-/// What becomes of vectors that `load(i)` gives, i from 0 below `count`, in as many chains.
+/// What becomes of vectors that `load(i)` gives, i from 0 below `count`: each kReducedChains-th of
+/// them is of one chain.
 template <typename R, typename Load>
 KILN_INLINE ReducedVec chained(i64 count, Real largest, Load&& load) {
   ReducedVec chain[kReducedChains];

@@ -48,34 +48,22 @@ MapSwizzle swizzle_of(int row_bytes) {
 }
 
 /// Of the element (row, column): templates/cuda/common/functions.h.
-constexpr expression::Dialect kDialect{
-    .type = c_type,
-    .operand = "x.{x}",
-    .definition = "x.{x}",
-    .one = "to_real(*out.{x})",
-    .along_m = "in_row ? to_real(out.{x}[row]) : Value(0)",
-    .along_n = "in_column ? to_real(out.{x}[column]) : Value(0)",
-    .rows = "real_if(out.{x} + row * out.{ld} + column, in_row && in_column)",
-    .columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)",
-    .store_rows = "out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
-    .store_columns = "out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
-    .store_value = "out.{x}[row * out.{ld} + column] = {value};",
-    .store_along_m = "if (column == 0) out.{x}[row] = from_real({value}, {type}{{}});",
-    .store_along_n = "if (row == 0) out.{x}[column] = from_real({value}, {type}{{}});",
-    .store_one = "if (row == 0 && column == 0) *out.{x} = from_real({value}, {type}{{}});",
-    .value = "Real",
-    .m = "Real(row)",
-    .n = "Real(column)",
-    .product = "product",
-    .leave = "x.{x} = {value};",
-    .left = "x.{x}",
-    .place_along_m = "out.{x} + {row}",
-    .place_along_n = "out.{x} + {column}",
-    .place_of_row = "out.{x} + {row} * out.{ld} + {column}",
-    .place_of_column = "out.{x} + {column} * out.{ld} + {row}",
-    .store_pair_of_row = "store_pair(out.{x} + row * out.{ld} + column, {value}, y.{x});",
-    .store_pair_of_column = "store_pair(out.{x} + column * out.{ld} + row, {value}, y.{x});",
-    .in_words = "in_words({x}, {ld})"};
+constexpr expression::Dialect kDialect = [] {
+  expression::Dialect all = expression::dialect_of_gpus(c_type);
+  all.along_m = "in_row ? to_real(out.{x}[row]) : Value(0)";
+  all.along_n = "in_column ? to_real(out.{x}[column]) : Value(0)";
+  all.rows = "real_if(out.{x} + row * out.{ld} + column, in_row && in_column)";
+  all.columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)";
+  all.product = "product";
+  all.place_along_m = "out.{x} + {row}";
+  all.place_along_n = "out.{x} + {column}";
+  all.place_of_row = "out.{x} + {row} * out.{ld} + {column}";
+  all.place_of_column = "out.{x} + {column} * out.{ld} + {row}";
+  all.store_pair_of_row = "store_pair(out.{x} + row * out.{ld} + column, {value}, y.{x});";
+  all.store_pair_of_column = "store_pair(out.{x} + column * out.{ld} + row, {value}, y.{x});";
+  all.in_words = "in_words({x}, {ld})";
+  return all;
+}();
 
 }  // namespace
 

@@ -18,26 +18,14 @@ bool is_fp8(DType t) {
 }
 
 /// Of the element (row, column), which exists.
-constexpr expression::Dialect kDialect{
-    .type = c_type,
-    .operand = "x.{x}",
-    .definition = "x.{x}",
-    .one = "to_real(*out.{x})",
-    .along_m = "to_real(out.{x}[row])",
-    .along_n = "to_real(out.{x}[column])",
-    .rows = "to_real(out.{x}[row * out.{ld} + column])",
-    .columns = "to_real(out.{x}[column * out.{ld} + row])",
-    .store_rows = "out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
-    .store_columns = "out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
-    .store_value = "out.{x}[row * out.{ld} + column] = {value};",
-    .store_along_m = "if (column == 0) out.{x}[row] = from_real({value}, {type}{{}});",
-    .store_along_n = "if (row == 0) out.{x}[column] = from_real({value}, {type}{{}});",
-    .store_one = "if (row == 0 && column == 0) *out.{x} = from_real({value}, {type}{{}});",
-    .value = "Real",
-    .m = "Real(row)",
-    .n = "Real(column)",
-    .leave = "x.{x} = {value};",
-    .left = "x.{x}"};
+constexpr expression::Dialect kDialect = [] {
+  expression::Dialect all = expression::dialect_of_gpus(c_type);
+  all.along_m = "to_real(out.{x}[row])";
+  all.along_n = "to_real(out.{x}[column])";
+  all.rows = "to_real(out.{x}[row * out.{ld} + column])";
+  all.columns = "to_real(out.{x}[column * out.{ld} + row])";
+  return all;
+}();
 
 }  // namespace
 
