@@ -10,6 +10,7 @@ tensor([2., 2., 2.])
 Types and layouts are those of `kiln.matmul`, which says so where it cannot read a tensor as it lies.
 ``torch.ops.kiln.matmul``, ``torch.ops.kiln.linear`` and ``torch.ops.kiln.matmul_epilogue`` are the
 operators, for ``torch.compile`` too.
+`compile_pass` fuses what ``torch.compile`` finds behind products.
 `Linear` is a module, and `patch` makes one of every ``torch.nn.Linear`` of a model:
 
 >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
@@ -22,11 +23,13 @@ operators, for ``torch.compile`` too.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 
 from . import _kiln
+from .compile_pass import CompilePass
 
 _library = torch.library.Library("kiln", "DEF")
 _library.define("matmul(Tensor a, Tensor b) -> Tensor")
@@ -116,6 +119,45 @@ def patch(
             module.__class__ = Linear
             names.append(name)
     return names
+
+
+def compile_pass(
+    *,
+    bare: bool = False,
+    margin: float = 0.01,
+    tune_seconds: float = 5.0,
+    races: Union[str, "os.PathLike[str]", None] = None,
+    cudagraphs: Optional[bool] = None,
+) -> CompilePass:
+    """A pass for ``torch.compile`` that lets kiln compute a product together with the pointwise
+    operators and the reductions of rows and columns behind it, wherever kiln is faster than Inductor.
+    Forward and backward graphs that are compiled within the context have it; passes that were
+    installed before run first::
+
+        with kiln.torch.compile_pass() as fused:
+            model = torch.compile(model)
+            model(x).sum().backward()
+        print(*fused.report, sep="\\n")
+
+    What ``mm``, ``bmm``, ``addmm`` or ``baddbmm`` and its followers compute becomes a call of
+    ``torch.ops.kiln.matmul_epilogue``. Before, the problem is tuned for ``tune_seconds`` unless the
+    database has it, and raced: the operators as Inductor compiles them against kiln's call, on random
+    operands, in turns. kiln is taken if it is faster by ``margin`` and what both compute agrees within
+    rounding; of several regions behind a product, the one that saves most. The outcome is kept in the file ``races`` (default: ``torch.races`` beside kiln's
+    database; ``":memory:"``: nowhere), by device, versions, operators and problem: the next process
+    neither tunes nor races. ``bare``: products with nothing behind them are raced too.
+    ``cudagraphs``: races run as CUDA graphs; without them the host's time counts (default: as
+    Inductor's option ``triton.cudagraphs`` says).
+
+    A region's values are fp32 (fp64 in products of it) until they are stored: roundings between its
+    operators are left out, so that results differ within rounding. ``report`` has a line for each
+    region that was found, with its times or the reason why it was left alone. Products with symbolic
+    sizes, integers and fp8 are left alone, and whatever the language of epilogues cannot say
+    (docs/guide/expressions.md). A graph that Inductor takes from its cache is not looked at again.
+    """
+    return CompilePass(
+        bare=bare, margin=margin, tune_seconds=tune_seconds, races=races, cudagraphs=cudagraphs
+    )
 
 
 # PyTorch tells its current stream by DLPack's C functions since 2.10.
@@ -290,7 +332,10 @@ def _matmul_epilogue_shapes(
             continue
         matrix = "m" in indices and "n" in indices
         own = d.dtype if matrix and d.dtype in (torch.float16, torch.bfloat16) else wide
-        shape = [sizes[index] for index in indices]
+        shape = []
+        for index in indices:
+            size, _, shared = index.partition("/")
+            shape.append(-(-sizes[size] // int(shared or 1)))
         made.append(d.new_empty(shape, dtype=own if dtype is None else getattr(torch, dtype)))
     return made
 

@@ -6,7 +6,8 @@ import pathlib
 import shutil
 import tempfile
 
-collect_ignore = ["on_gpu.py"]  # a program that test_gpu.py runs
+# A program that test_gpu.py runs, and what tests with PyTorch share.
+collect_ignore = ["on_gpu.py", "fx_graphs.py"]
 
 # Before kiln is imported. Machine code is loaded from folders that nobody else may write to.
 _folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-python-"))

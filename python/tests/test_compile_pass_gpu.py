@@ -1,0 +1,180 @@
+"""kiln.torch.compile_pass with PyTorch 2's Inductor on an NVIDIA GPU. A program too, for machines without
+pytest: it prints what was fused."""
+
+import sys
+
+try:
+    import pytest
+except ImportError:
+    pytest = None
+    import torch
+else:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available() or not hasattr(torch, "compile"):
+        pytest.skip("PyTorch 2 sees no GPU", allow_module_level=True)
+
+import torch.nn.functional as F  # noqa: E402
+
+import kiln.torch as kt  # noqa: E402
+from kiln import compile_pass as kcp  # noqa: E402
+from kiln._races import Result  # noqa: E402
+
+
+class Always(kcp.CompilePass):
+    """Takes the largest region whose outputs agree with Inductor's, however long it takes."""
+
+    def _raced(self, contest, region):
+        result = super()._raced(contest, region)
+        print(f"{region.epilogue}: kiln {result.kiln_us:.1f} us, Inductor {result.inductor_us:.1f} us")
+        return Result(1.0, 100.0 + len(region.epilogue), 1.0, result.disagreement)
+
+
+def taken_always():
+    return Always(bare=False, margin=0.0, tune_seconds=0.0, races=":memory:", cudagraphs=True)
+
+
+def tensors(*shapes, dtype=torch.bfloat16, grad=False):
+    generator = torch.Generator("cuda").manual_seed(1)
+    made = [torch.randn(*s, device="cuda", generator=generator).to(dtype) for s in shapes]
+    return [x.requires_grad_(grad) for x in made]
+
+
+def near(one, other, tolerance=2e-2):
+    assert one.dtype == other.dtype and one.shape == other.shape
+    error = (one.float() - other.float()).norm() / other.float().norm()
+    assert error < tolerance, float(error)
+
+
+def compiled(function, *arguments, fuse):
+    """What the function returns when it is compiled, without and within the pass."""
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(fx_graph_cache=False), fuse:
+        return torch.compile(function, dynamic=False)(*arguments)
+
+
+def check(function, *arguments, wanted=1):
+    fused = taken_always()
+    made = compiled(function, *arguments, fuse=fused)
+    expected = function(*arguments)
+    for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (made, expected))):
+        near(one, other)
+    print(*fused.report, sep="\n")
+    chosen = [entry for entry in fused.report if entry.chosen]
+    assert len(chosen) == wanted, [str(entry) for entry in fused.report]
+    return [entry.epilogue for entry in chosen]
+
+
+def test_epilogues():
+    x, w, r, b = tensors((256, 512), (1024, 512), (256, 1024), (1024,))
+    with torch.no_grad():
+        check(lambda x, w, b, r: F.gelu(F.linear(x, w, b), approximate="tanh") + r, x, w * 0.05, b, r)
+        check(lambda x, w: F.relu(x @ w.t()).square(), x, w * 0.05)
+        check(lambda x, w: torch.logsumexp((x @ w.t()).float(), -1), x, w * 0.05)
+
+        def two(x, w, r):
+            y = x @ w.t() + r
+            return y, y.float().square().sum(-1)
+
+        (epilogue,) = check(two, x, w * 0.05, r)
+        assert "sum[m]" in epilogue
+
+
+def test_norms_of_three_dimensions():
+    x, w, r, g = tensors((2, 128, 512), (1024, 512), (2, 128, 1024), (1024,))
+
+    def norm(x, w, r, g):
+        y = F.linear(x, w) + r
+        return y, F.rms_norm(y, (1024,), g)
+
+    with torch.no_grad():
+        check(norm, x, w * 0.05, r, g)
+
+
+def test_softmax():
+    x, w = tensors((256, 512), (1024, 512))
+    with torch.no_grad():
+        (epilogue,) = check(lambda x, w: (x @ w.t()).float().softmax(-1), x, w * 0.05)
+    assert "logsumexp[m](acc)" in epilogue
+
+
+def test_batches():
+    a, b, r = tensors((4, 128, 256), (4, 256, 128), (4, 128, 128))
+    with torch.no_grad():
+        check(lambda a, b, r: (torch.bmm(a, b) * 0.06).tanh() * r, a, b, r)
+
+
+def test_forward_and_backward():
+    x, w1, w2, w3 = tensors((256, 512), (1024, 512), (1024, 512), (512, 1024), grad=True)
+
+    def mlp(x, w1, w2, w3):
+        return F.linear(F.silu(F.linear(x, w1) * 0.05) * F.linear(x, w2), w3) * 0.02 + x
+
+    torch._dynamo.reset()
+    fused = taken_always()
+    with torch._inductor.config.patch(fx_graph_cache=False), fused:
+        y = torch.compile(mlp, dynamic=False)(x, w1, w2, w3)
+        y.float().square().mean().backward()
+    print(*fused.report, sep="\n")
+    assert sum(entry.chosen for entry in fused.report) >= 3  # two of them of the forward graph
+    got = [t.grad for t in (x, w1, w2, w3)]
+    again = [t.detach().requires_grad_() for t in (x, w1, w2, w3)]
+    mlp(*again).float().square().mean().backward()
+    for one, other in zip(got, again):
+        near(one, other.grad, 3e-2)
+
+
+def test_reduce_overhead():
+    """Inductor's own CUDA graphs hold kiln's calls."""
+    x, w, r = tensors((64, 512), (1024, 512), (64, 1024))
+    function = lambda x, w, r: (x @ w.t() * 0.05).relu() + r  # noqa: E731
+    torch._dynamo.reset()
+    fused = taken_always()
+    with torch.no_grad(), torch._inductor.config.patch(fx_graph_cache=False), fused:
+        model = torch.compile(function, dynamic=False, mode="reduce-overhead")
+        for _ in range(4):
+            near(model(x, w, r).clone(), function(x, w, r))
+            r.mul_(-0.5)
+    assert fused.report[-1].chosen
+
+
+def test_a_stored_race_is_not_run_again(tmp_path=None):
+    import tempfile
+
+    x, w, r = tensors((256, 512), (1024, 512), (256, 1024))
+    function = lambda x, w, r: (x @ w.t() * 0.05).relu() + r  # noqa: E731
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        reports = []
+        for _ in range(2):
+            fused = kt.compile_pass(tune_seconds=1, races=f"{folder}/races")
+            near(compiled(function, x, w, r, fuse=fused), function(x, w, r))
+            reports.append(fused.report)
+    print(*reports[0], sep="\n")
+    assert reports[0] == reports[1]  # the same times, too
+    assert "Error" not in reports[0][0].reason
+
+
+def test_dynamic_shapes_are_left_alone():
+    x, w = tensors((256, 512), (1024, 512))
+    torch._dynamo.reset()
+    fused = taken_always()
+    with torch.no_grad(), fused:
+        model = torch.compile(lambda x, w: (x @ w.t() * 0.05).relu(), dynamic=True)
+        near(model(x, w), (x @ w.t() * 0.05).relu())
+    assert [entry.chosen for entry in fused.report] == [False]
+    assert "symbols" in fused.report[0].reason
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:] or [name for name in list(globals()) if name.startswith("test_")]
+    failed = 0
+    for name in chosen:
+        try:
+            globals()[name]()
+            print("passed", name, flush=True)
+        except Exception:
+            import traceback
+
+            traceback.print_exc()
+            print("FAILED", name, flush=True)
+            failed += 1
+    sys.exit(failed)
