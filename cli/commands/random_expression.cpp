@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "generator/expression/functions.h"
 
@@ -13,13 +15,34 @@ namespace {
 namespace language = expression;
 
 /// Operands, of which a text has the first few that it draws.
-constexpr std::array kDrawnOperands{"b[n]",        "r[m,n]",     "s[m]",         "t[n,m]:fp32",
-                                    "c[]",         "e[batch,n]", "f[batch,m,n]", "g[n]:fp16",
-                                    "h[m,n]:bf16", "i[batch]",   "j[m]:fp64",    "k[batch,n,m]"};
+constexpr std::array kDrawnOperands{
+    "b[n]",         "r[m,n]",           "s[m]",      "t[n,m]:fp32", "c[]",
+    "e[batch,n]",   "f[batch,m,n]",     "g[n]:fp16", "h[m,n]:bf16", "i[batch]",
+    "j[m]:fp64",    "k[batch,n,m]",     "s2[m,n/2]", "s3[n/3]",     "s4[m/4,n]",
+    "s5[m/5]:bf16", "s6[batch,n/6,m/2]"};
 
 /// What is read of many elements: of each of them in {}.
 constexpr std::array kDrawnReductions{"sum[m]({})", "max[n]({})", "min[]({})",
                                       "logsumexp[m](min({},8))"};
+
+/// The same of blocks, by rows and by columns.
+constexpr std::array kDrawnBlocks{
+    "even({})",         "odd({})",        "max[m,n/32]({})", "sum[m,n/8]({})",
+    "min[m,n/128]({})", "max[m,n/2]({})", "sum[m,n/64]({})", "logsumexp[m,n/16](min({},8))"};
+constexpr std::array kDrawnBlocksOfColumns{
+    "even[m/2,n]({})",  "odd[m/2,n]({})", "max[m/32,n]({})", "sum[m/8,n]({})",
+    "min[m/128,n]({})", "max[m/2,n]({})", "sum[m/64,n]({})", "logsumexp[m/16,n](min({},8))"};
+
+/// What of blocks is stored.
+constexpr std::array kDrawnStoredBlocks{";z[batch,m,n/128]=1+max(abs({}))",
+                                        ";z[batch,n/32,m]:bf16=max(abs({}))/448",
+                                        ";z[batch,m,n/2]:fp16=min({})", ";z[batch,m,n/16]=sum({})"};
+constexpr std::array kDrawnStoredBlocksOfColumns{
+    ";z[batch,n,m/128]=1+max(abs({}))", ";z[batch,m/32,n]:bf16=max(abs({}))/448",
+    ";z[batch,m/2,n]:fp16=min({})", ";z[batch,m/16,n]=sum({})"};
+
+/// Whole numbers, of which there are remainders.
+constexpr std::array kDrawnWholes{"n", "m", "(m+n)", "(m*3+n)", "round(abs(acc))"};
 
 /// What is stored beside D, with the index that a batch needs.
 constexpr std::array kDrawnOutputs{";u[batch,m,n]={}",         ";p[batch,m]=sum({})",
@@ -30,7 +53,7 @@ constexpr std::array kDrawnOutputs{";u[batch,m,n]={}",         ";p[batch,m]=sum(
 
 class ExpressionDraw {
  public:
-  explicit ExpressionDraw(Draw& draw) : draw_(draw) {}
+  ExpressionDraw(Draw& draw, Order order) : draw_(draw), by_rows_(order == Order::row_major) {}
 
   std::string text() {
     std::string out;
@@ -40,9 +63,13 @@ class ExpressionDraw {
       named_ = true;
     }
     // Sometimes what is stored is made of what is reduced.
-    if (draw_.one_in(4))
-      reduced_ = fmt::format(
-          fmt::runtime(kDrawnReductions.at(draw_.below(kDrawnReductions.size()))), value(2));
+    if (draw_.one_in(4)) out += reduced("line", kDrawnReductions);
+    // Blocks may be made of what is reduced of whole lines.
+    const bool reads_lines = !reduced_.empty();
+    for (const char* const name : {"block", "other"})
+      if (draw_.one_in(5))
+        out += by_rows_ ? reduced(name, kDrawnBlocks) : reduced(name, kDrawnBlocksOfColumns);
+    reduced_.insert(reduced_.end(), blocks_.begin(), blocks_.end());
     // Sometimes there is no D.
     const bool stores_beside = draw_.one_in(3), stores_d = !stores_beside || !draw_.one_in(3);
     if (stores_d) out += fmt::format("d={}", value(3));
@@ -56,10 +83,27 @@ class ExpressionDraw {
     }
     if (!reads && draw_.one_in(4))
       stored += fmt::format(";root[batch,m]=rsqrt(1+sum(abs({})))", value(2));
+    else if (!reads_lines && draw_.one_in(3))
+      stored += by_rows_ ? one_of(kDrawnStoredBlocks) : one_of(kDrawnStoredBlocksOfColumns);
     return out + stored.substr(stores_d ? 0 : 1);
   }
 
  private:
+  /// One of some texts, with a value in it.
+  template <std::size_t kCount>
+  std::string one_of(const std::array<const char*, kCount>& texts) {
+    const char* const text = texts.at(draw_.below(kCount));
+    return fmt::format(fmt::runtime(text), value(2));
+  }
+
+  /// A statement that reduces, by one of some texts. Blocks are not made of blocks.
+  template <std::size_t kCount>
+  std::string reduced(const char* name, const std::array<const char*, kCount>& texts) {
+    const std::string made = fmt::format("{}={};", name, one_of(texts));
+    (std::string_view(name) == "line" ? reduced_ : blocks_).emplace_back(name);
+    return made;
+  }
+
   std::string leaf() {
     switch (draw_.below(8)) {
       case 0:
@@ -71,7 +115,7 @@ class ExpressionDraw {
       case 4:
         return kDrawnOperands.at(first_ + draw_.below(3));
       case 5:
-        if (!reduced_.empty()) return reduced_;
+        if (!reduced_.empty()) return reduced_[draw_.below(reduced_.size())];
         if (named_) return "y";
         [[fallthrough]];
       default:
@@ -81,6 +125,7 @@ class ExpressionDraw {
 
   std::string value(int depth) {
     if (depth == 0 || draw_.one_in(5)) return leaf();
+    if (draw_.one_in(16)) return fmt::format("pair({},{})", value(depth - 1), value(depth - 1));
     const auto row = draw_.below(static_cast<std::uint64_t>(language::kFunctionCount));
     const language::Function& f = language::kFunctions[row];
     const auto inner = [&] { return value(depth - 1); };
@@ -100,6 +145,9 @@ class ExpressionDraw {
         return fmt::format("({}){}({})", inner(), f.infix, inner());
       case language::Course::drawn:
         return fmt::format("{}({},m,n)", f.name, draw_.below(1000));
+      case language::Course::remainder:
+        return fmt::format("({}%{})*0.25", kDrawnWholes.at(draw_.below(kDrawnWholes.size())),
+                           1 + draw_.below(9));
       default:
         return call(f, depth);
     }
@@ -117,13 +165,16 @@ class ExpressionDraw {
   }
 
   Draw& draw_;
+  bool by_rows_;  // as D lies
   bool named_ = false;
-  std::string reduced_;
+  std::vector<std::string> reduced_, blocks_;  // names of what may be read, and of blocks
   std::uint64_t first_ = draw_.below(kDrawnOperands.size() - 2);
 };
 
 }  // namespace
 
-std::string random_expression(Draw& draw) { return ExpressionDraw(draw).text(); }
+std::string random_expression(Draw& draw, Order order) {
+  return ExpressionDraw(draw, order).text();
+}
 
 }  // namespace kiln::cli

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "cli/commands/sample.h"
+#include "kiln/gemm.hpp"
 
 namespace kiln::cli {
 
-/// An expression of up to about twenty values, which no draw makes invalid. The same draws give the
-/// same text.
-std::string random_expression(Draw& draw);
+/// An expression of up to about twenty values, which no draw makes invalid beside a D of that
+/// order, along whose lines its blocks lie. The same draws give the same text.
+std::string random_expression(Draw& draw, Order order = Order::row_major);
 
 }  // namespace kiln::cli

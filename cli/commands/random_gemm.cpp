@@ -256,7 +256,8 @@ void draw_amax(Draw& draw, const DeviceCaps& caps, Gemm& g) {
 /// In the place of what else follows the product.
 void draw_expression(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!(on_host(caps) || caps.vendor == Vendor::nvidia) || !draw.one_in(5)) return;
-  const Gemm with = g.with_expression(Expression::parse(random_expression(draw)).value());
+  const Gemm with =
+      g.with_expression(Expression::parse(random_expression(draw, g.d.order)).value());
   if (Problem::of(with)) g = with;
 }
 

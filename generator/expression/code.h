@@ -18,12 +18,25 @@ struct Dialect {
   std::string_view operand, definition;
   /// The load of an operand: {x} is its name, {ld} its leading dimension's.
   std::string_view one, along_m, along_n, rows, columns;
+  /// The same where {per} neighbours of a row share an element, if that is written otherwise than
+  /// by dividing {column}.
+  std::string_view shared_along_n = {}, shared_rows = {}, shared_columns = {};
   /// Stores `{value}` of an element of D, of type {type}, to {x}; and as it is, to a row.
   std::string_view store_rows, store_columns, store_value;
   /// Stores of a row's value, of a column's, and of all, by one element of theirs.
   std::string_view store_along_m, store_along_n, store_one;
+  /// And of what {per} neighbours of a row share.
+  std::string_view store_shared_rows, store_shared_columns;
+  /// Of a step whose threads have several neighbours of a row: their loads from a row-major matrix
+  /// and from a vector, the value of one of them, and their stores, {value} being of one, to a row.
+  std::string_view some_of_rows = {}, some_along_n = {}, of_some = {}, store_some = {};
+  /// Of the step behind the reductions: what holds a block's values {x}, `{value}` put there, its
+  /// load behind the reduction, and that by {how} of {per} neighbours.
+  std::string_view block_field, keep_block, block = {}, reduce_block;
   std::string_view value;  // the type of values
   std::string_view m, n;   // the indices as values
+  /// The remainder of n by a power of two, of which {mask} are the bits below.
+  std::string_view last_bits_of_n = {};
   /// A function that multiplies, where a product with an operator could be fused with an addition
   /// in one kernel and not in another.
   std::string_view product = {};
@@ -49,9 +62,29 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
           .store_along_m = "if (column == 0) out.{x}[row] = from_real({value}, {type}{{}});",
           .store_along_n = "if (row == 0) out.{x}[column] = from_real({value}, {type}{{}});",
           .store_one = "if (row == 0 && column == 0) *out.{x} = from_real({value}, {type}{{}});",
+          .store_shared_rows =
+              "if (column % {per} == 0)\n"
+              "  out.{x}[row * out.{ld} + column / {per}] = "
+              "from_real({value}, {type}{{}});",
+          .store_shared_columns =
+              "if (column % {per} == 0)\n"
+              "  out.{x}[column / {per} * out.{ld} + row] = "
+              "from_real({value}, {type}{{}});",
+          .some_of_rows = "load_some(all.{x}, out.{x} + {row} * out.{ld} + first, left);",
+          .some_along_n = "load_some(all.{x}, out.{x} + first, left);",
+          .of_some = "all.{x}[i]",
+          .store_some =
+              "store_some(out.{x} + row * out.{ld} + first, left,\n"
+              "           [&](int i) {{ return x[i].{x}; }});",
+          .block_field = "Real {x};",
+          .keep_block = "x.{x} = {value};",
+          .reduce_block =
+              "reduce_block<{how}, {per}>(x, left, [](ReadBehind& e) -> Real& "
+              "{{ return e.{x}; }});",
           .value = "Real",
           .m = "Real(row)",
           .n = "Real(column)",
+          .last_bits_of_n = "Real(column & {mask})",
           .leave = "x.{x} = {value};",
           .left = "x.{x}"};
 }
@@ -61,8 +94,11 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
 /// `stores_matrices`, `reduces`, `reduces_rows`, `reduces_columns`, `reduces_all` and
 /// `reduces_exponentials`: whether it stores beside D, and whether some of that is a matrix, is
 /// reduced, of rows (or of all, which is of rows first), of columns, is one value, is made of e^x;
-/// `behind`: whether a step follows the reductions, for D (`behind_d`), for more than one row
-/// (`behind_rows`) and column.
+/// `reduces_first`: whether steps reduce before that; `behind`: whether a step follows the
+/// reductions, for D (`behind_d`), for more than one row
+/// (`behind_rows`) and column, and whether it reduces blocks
+/// (`behind_blocks`); `reads_pairs`: whether kernels fetch what is read of neighbours; `shares`:
+/// whether neighbours share elements of what is read or stored.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.
@@ -79,16 +115,19 @@ double work_of(const Expression& expression);
 /// of a GPU run, the output that blocks work on being `output`, and `reductions_of_rows`,
 /// `reductions_of_columns` and `rest_of_rows`, which steps of a CPU run; of a half that a step
 /// follows, its `behind_members`, `behind_pointers`, `behind_fields`, `behind_loads`,
-/// `behind_values` and `behind_stored`. `types`: of operands and outputs. Nothing where there is no
-/// expression.
+/// `behind_values`, `behind_stored` and `behind_reductions`, of several neighbours `behind_some`,
+/// `behind_some_loads` and `behind_some_stored`, and of blocks, which it reduces, `block_fields`,
+/// `block_loads`, `block_values` and `blocks_reduced`. Where kernels fetch what is read of
+/// neighbours: `pair_fields`, `pair_values`, `pair_in_lane` and `pair_of_lanes`. `types`: of
+/// operands and outputs. Nothing where there is no expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);
 
 /// Further files, for kernels whose lanes hold two neighbours along `along`: `words`, what is read
-/// of matrices and along such lines, `words_inside` and `words_at_edge`, loads of it, `split`,
-/// which makes values of it, `vectors`, loads of the rest, `stored_alone` and `stored_pairs`, and
-/// `pairs_fit`, which says whether neighbours are words of memory.
+/// of matrices and of vectors, `words_inside` and `words_at_edge`, loads of it, `split`,
+/// which makes values of it, `vectors`, loads of single values, `stored_alone` and `stored_pairs`,
+/// and `pairs_fit`, which says whether neighbours are words of memory.
 std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
                                                          const ExtraTypes& types, Index along,
                                                          const Dialect& dialect);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "generator/expression/halves.h"
 #include "generator/expression/program.h"
@@ -124,18 +125,17 @@ Expression transposed(const Expression& of) {
   const auto exchanged = [](Index index) {
     return index == Index::m ? Index::n : index == Index::n ? Index::m : index;
   };
-  for (ExtraOperand& operand : program.operands)
-    for (Index& index : operand.index) index = exchanged(index);
-  for (ExtraOutput& output : program.outputs)
-    for (Index& index : output.target.index) index = exchanged(index);
-  for (Value& value : program.values)
+  const auto exchange = [&](ExtraOperand& memory) {
+    for (Index& index : memory.index) index = exchanged(index);
+    std::swap(memory.per_m, memory.per_n);
+  };
+  for (ExtraOperand& operand : program.operands) exchange(operand);
+  for (ExtraOutput& output : program.outputs) exchange(output.target);
+  for (Value& value : program.values) {
     if (value.op == Op::index)
       value.which = static_cast<std::uint8_t>(exchanged(static_cast<Index>(value.which)));
-  for (Value& value : program.values)
-    if (value.op == Op::reduced) {
-      const Line line = Line::of(value.which);
-      value.which = Line{.how = line.how, .m = line.n, .n = line.m}.code();
-    }
+    std::swap(value.line.m, value.line.n);
+  }
   return Expression(interned(std::move(program), false));
 }
 
@@ -179,12 +179,13 @@ Status may_replace(std::string_view what, std::span<const ExtraOperand> own,
     const auto refuse = [&](std::string_view why) {
       return fail(ErrorCode::bad_input, fmt::format("{}[{}] ({}): {}", what, i, given.name, why));
     };
-    if (!std::ranges::is_permutation(given.index, own[i].index))
+    if (!std::ranges::is_permutation(given.index, own[i].index) || given.per_m != own[i].per_m ||
+        given.per_n != own[i].per_n)
       return refuse(fmt::format("must have the indices of {}", own[i].name));
     if (given.dtype && !expression::is_operand_type(*given.dtype))
       return refuse(
           fmt::format("dtype = {}: must be fp32, fp64, fp16 or bf16", kiln::name(*given.dtype)));
-    if (given.ld < 0 || (given.ld != 0 && !expression::is_matrix(given)))
+    if (given.ld < 0 || (given.ld != 0 && !expression::has_lines(given)))
       return refuse(fmt::format("ld = {}: must be 0, or positive where it has m and n", given.ld));
   }
   return {};

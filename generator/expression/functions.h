@@ -26,7 +26,8 @@ enum class Course : std::uint8_t {
   quotient,    //
   comparison,  // of two arguments: no number
   choice,      // where(c, x, y)
-  drawn        // a number from 0 to 1 that follows from whole numbers alone
+  drawn,       // a number from 0 to 1 that follows from whole numbers alone
+  remainder    // of whole numbers; of others it is any number
 };
 
 struct Function {

@@ -16,7 +16,8 @@ namespace {
 struct Division {
   std::vector<Spread> spreads;
   std::vector<bool> of_product;      // made of acc by functions alone
-  std::vector<std::uint8_t> lines;   // Op::reduced
+  std::vector<std::uint8_t> lines;   // Op::reduced, of whole lines
+  std::vector<std::uint8_t> blocks;  // and of blocks
   std::optional<std::uint8_t> kept;  // of each element, read behind the reductions
   std::vector<int> read;             // of each output the line that it is, if it is read; -1
 
@@ -28,7 +29,8 @@ struct Division {
       of_product[i] = value.op == Op::acc;
       for (int a = 0; value.op == Op::call && a < arity_of(value); ++a)
         of_product[i] = of_product[i] || of_product[value.of.at(static_cast<std::size_t>(a))];
-      if (value.op == Op::reduced) lines.push_back(static_cast<std::uint8_t>(i));
+      if (value.op == Op::reduced)
+        (value.line.is_block() ? blocks : lines).push_back(static_cast<std::uint8_t>(i));
     }
     for (std::size_t i = 0; i < whole.outputs.size(); ++i) read.push_back(line_that_is(whole, i));
     std::set<std::uint8_t> cut;
@@ -51,8 +53,7 @@ struct Division {
     if (!is_reduced(whole.outputs[output])) return -1;
     for (std::size_t line = 0; line < lines.size(); ++line) {
       const Value& value = whole.values[lines[line]];
-      if (value.which == line_of(whole.outputs[output]).code() &&
-          value.of[0] == whole.results[output])
+      if (value.line == line_of(whole.outputs[output]) && value.of[0] == whole.results[output])
         return static_cast<int>(line);
     }
     return -1;
@@ -76,7 +77,8 @@ struct Division {
       cut.insert(from);
       return;
     }
-    for (int a = 0; value.op == Op::call && a < arity_of(value); ++a)
+    if (value.op == Op::reduced && !value.line.is_block()) return;
+    for (int a = 0; a < arity_of(value); ++a)
       find_cut(whole, value.of.at(static_cast<std::size_t>(a)), seen, cut);
   }
 };
@@ -109,11 +111,14 @@ class Copied {
   std::vector<int> place_;
 };
 
-std::vector<Index> indices_of(Line line) {
-  std::vector<Index> all{Index::batch};
-  if (line.m) all.push_back(Index::m);
-  if (line.n) all.push_back(Index::n);
-  return all;
+constexpr Line kOfElements{.m = 1, .n = 1};
+
+/// Memory of each product of a batch that has a value for each of these.
+ExtraOperand memory_of_batch(std::string_view name, Line line) {
+  ExtraOperand memory = memory_of(line);
+  memory.name = name;
+  memory.index.insert(memory.index.begin(), Index::batch);
+  return memory;
 }
 
 Program product_of(const Program& whole, const Division& division) {
@@ -126,34 +131,63 @@ Program product_of(const Program& whole, const Division& division) {
     if (behind) out.outputs[i].reduction = Reduction::none;
     out.results.push_back(behind ? kNotStored : copy(whole.results[i]));
   }
-  const auto more = [&](std::string name, Line line, std::uint8_t value) {
-    out.outputs.push_back(
-        {.target = {.name = std::move(name), .index = indices_of(line)}, .reduction = line.how});
+  const auto more = [&](std::string_view name, Line line, std::uint8_t value) {
+    out.outputs.push_back({.target = memory_of_batch(name, line), .reduction = line.how});
     out.results.push_back(copy(value));
   };
   for (const std::uint8_t line : division.lines)
-    more("line", Line::of(whole.values[line].which), whole.values[line].of[0]);
-  if (division.kept) more("kept", {.how = Reduction::none, .m = true, .n = true}, *division.kept);
+    more("line", whole.values[line].line, whole.values[line].of[0]);
+  if (division.kept) more("kept", kOfElements, *division.kept);
+  return out;
+}
+
+/// Behind the operands of the whole: what of the product's half is read, and values of blocks.
+std::vector<ExtraOperand> operands_behind(const Program& whole, const Division& division) {
+  std::vector<ExtraOperand> all = whole.operands;
+  for (const std::uint8_t line : division.lines)
+    all.push_back(memory_of_batch("line", whole.values[line].line));
+  if (division.kept) all.push_back(memory_of_batch("kept", kOfElements));
+  for (const std::uint8_t block : division.blocks)
+    all.push_back(memory_of_batch("block", whole.values[block].line));
+  return all;
+}
+
+/// Of a value that is an operand behind the reductions: its number behind those of the whole.
+std::optional<std::size_t> read_behind(const Division& division, std::uint8_t value) {
+  const auto place_in = [&](const std::vector<std::uint8_t>& some) {
+    return static_cast<std::size_t>(std::ranges::find(some, value) - some.begin());
+  };
+  const std::size_t lines = division.lines.size(), keeps = division.kept ? 1 : 0;
+  if (division.kept && value == *division.kept) return lines;
+  if (const std::size_t line = place_in(division.lines); line < lines) return line;
+  if (const std::size_t block = place_in(division.blocks); block < division.blocks.size())
+    return lines + keeps + block;
+  return std::nullopt;
+}
+
+std::optional<Value> operand_behind(const Program& whole, const Division& division,
+                                    std::uint8_t value) {
+  const auto read = read_behind(division, value);
+  if (!read) return std::nullopt;
+  return Value{.op = Op::operand,
+               .which = static_cast<std::uint8_t>(whole.operands.size() + *read)};
+}
+
+/// What is reduced of blocks.
+Program blocks_of(const Program& whole, const Division& division) {
+  Program out{.operands = operands_behind(whole, division), .stores_d = false};
+  Copied copy(whole, out, [&](std::uint8_t at) { return operand_behind(whole, division, at); });
+  for (const std::uint8_t block : division.blocks) {
+    const Line line = whole.values[block].line;
+    out.outputs.push_back({.target = memory_of_batch("block", line), .reduction = line.how});
+    out.results.push_back(copy(whole.values[block].of[0]));
+  }
   return out;
 }
 
 Program behind_of(const Program& whole, const Division& division) {
-  Program out{.operands = whole.operands, .outputs = whole.outputs};
-  const auto operand = [&](std::size_t read) {
-    return Value{.op = Op::operand,
-                 .which = static_cast<std::uint8_t>(whole.operands.size() + read)};
-  };
-  for (const std::uint8_t line : division.lines)
-    out.operands.push_back(
-        {.name = "line", .index = indices_of(Line::of(whole.values[line].which))});
-  if (division.kept)
-    out.operands.push_back({.name = "kept", .index = indices_of({.m = true, .n = true})});
-  Copied copy(whole, out, [&](std::uint8_t at) -> std::optional<Value> {
-    if (division.kept && at == *division.kept) return operand(division.lines.size());
-    const auto line = std::ranges::find(division.lines, at);
-    if (line == division.lines.end()) return std::nullopt;
-    return operand(static_cast<std::size_t>(line - division.lines.begin()));
-  });
+  Program out{.operands = operands_behind(whole, division), .outputs = whole.outputs};
+  Copied copy(whole, out, [&](std::uint8_t at) { return operand_behind(whole, division, at); });
   out.stores_d = whole.stores_d && division.is_behind(whole.d);
   if (out.stores_d) out.d = copy(whole.d);
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
@@ -175,14 +209,42 @@ bool shares_kept(const Program& product, std::size_t i) {
   return is_reduced(output) && !reduces_all(output) && product.results[i] == product.results.back();
 }
 
+bool reads_pairs_alone(const Expression& expression) {
+  const Halves* const halves = halves_in(expression);
+  return halves != nullptr && halves->lines == 0 &&
+         std::ranges::all_of(halves->blocks.outputs, [](const ExtraOutput& block) {
+           return (block.reduction == Reduction::even || block.reduction == Reduction::odd) &&
+                  block.target.per_n == 2;
+         });
+}
+
+bool reduces_rows_behind(const Expression& product) {
+  return !product.empty() && product.program()->half_of != nullptr &&
+         std::ranges::all_of(product.outputs(), [](const ExtraOutput& output) {
+           return !is_reduced(output) || line_of(output).m == 1;
+         });
+}
+
+Program shown_to_neighbours(const Program& whole) {
+  Program out{.operands = whole.operands, .stores_d = false};
+  Copied copy(whole, out, [](std::uint8_t) -> std::optional<Value> { return std::nullopt; });
+  for (const Value& value : whole.values) {
+    if (value.op != Op::reduced) continue;
+    out.outputs.push_back({.target = memory_of(value.line), .reduction = value.line.how});
+    out.results.push_back(copy(value.of[0]));
+  }
+  return out;
+}
+
 Halves halves_of(const Program& whole) {
   const Division division(whole);
   Halves halves{.product = product_of(whole, division),
+                .blocks = blocks_of(whole, division),
                 .behind = behind_of(whole, division),
                 .outputs = whole.outputs.size(),
                 .lines = division.lines.size(),
                 .keeps = division.kept.has_value()};
-  halves.stores_elements = halves.behind.stores_d;
+  halves.stores_elements = halves.behind.stores_d || !division.blocks.empty();
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
     if (halves.behind.results[i] == kNotStored) continue;
     const ExtraOperand& target = whole.outputs[i].target;

@@ -1,6 +1,6 @@
 // An expression that reads what it reduces, `s[m]=max(abs(acc));d=acc/s[m]`, as two without such
 // values: what kernels compute behind the product, and what a step behind the reductions computes.
-// Knows programs; knows no memory.
+// Blocks of lines are reduced by that step itself. Knows programs; knows no memory.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,18 @@ struct Halves {
   /// What kernels compute. Behind the outputs of the whole stand the reductions that `behind`
   /// reads, and the value of each element that it reads, if it does.
   Program product;
-  /// Behind the operands of the whole stand those reductions and that value.
+  /// What `behind` reads that is reduced of blocks, an output each. Its operands are those of
+  /// `behind`, of which it reads the first ones.
+  Program blocks;
+  /// Behind the operands of the whole stand those reductions, that value, and the values of blocks.
   Program behind;
   std::size_t outputs = 0;  // of the whole
-  std::size_t lines = 0;    // reductions that `behind` reads
+  std::size_t lines = 0;    // reductions of whole lines that `behind` reads
   bool keeps = false;       // whether it reads a value of each element
   /// Which of the outputs of `product` an operand of `behind` is, by its number behind the whole's.
   std::size_t output_of(std::size_t read) const { return outputs + read; }
+  /// Which operand of `behind` the first value of a block is.
+  std::size_t first_block() const { return behind.operands.size() - blocks.outputs.size(); }
   /// Whether `behind` stores something of each element, something of rows and of columns.
   bool stores_elements = false, stores_rows = false, stores_columns = false;
 };
@@ -29,6 +34,17 @@ struct Halves {
 /// Whether what output i of a product's half reduces, of rows or of columns, is the value that it
 /// keeps of each element: both are the same memory where kernels leave a value of each element.
 bool shares_kept(const Program& product, std::size_t i);
+
+/// Whether all that it reads of what it reduces is of pairs of neighbours along n: threads that
+/// hold both need no step behind.
+bool reads_pairs_alone(const Expression& expression);
+
+/// Of what kernels compute: whether all that is reduced is of rows, and a step follows, which then
+/// reduces each row itself.
+bool reduces_rows_behind(const Expression& product);
+
+/// What such an expression reduces, an output for each Op::reduced.
+Program shown_to_neighbours(const Program& whole);
 
 /// Of a program that reads what it reduces.
 Halves halves_of(const Program& whole);

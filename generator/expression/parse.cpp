@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -24,8 +25,12 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool in_name(char c) { return starts_name(c) || is_digit(c); }
 
 constexpr Index kAllIndices[] = {Index::batch, Index::m, Index::n};
-constexpr Reduction kReductions[] = {Reduction::sum, Reduction::max, Reduction::min,
-                                     Reduction::logsumexp};
+constexpr Reduction kReductions[] = {Reduction::sum,       Reduction::max,  Reduction::min,
+                                     Reduction::logsumexp, Reduction::even, Reduction::odd};
+constexpr std::string_view kPair = "pair";
+constexpr bool is_of_pairs(Reduction how) {
+  return how == Reduction::even || how == Reduction::odd;
+}
 
 /// One text, from its first character to its last.
 class Parser {
@@ -44,6 +49,10 @@ class Parser {
       stop(text_.size(), "no statement says what d is, or stores anything");
     Program used = with_used_alone(program_.stores_d ? d->second : program_.results.front());
     if (!used.reads_reduced()) return used;
+    const auto reduced = std::ranges::count(used.values, Op::reduced, &Value::op);
+    if (reduced > std::ptrdiff_t{kMostReduced})
+      stop(text_.size(),
+           fmt::format("{} values are reduced and read: at most {} can be", reduced, kMostReduced));
     const std::size_t all = used.outputs.size() + static_cast<std::size_t>(hidden_outputs(used));
     if (all > kExpressionOutputs)
       stop(text_.size(), fmt::format("{} values are stored or kept until all are reduced: at most "
@@ -76,7 +85,7 @@ class Parser {
     const std::string_view target = name();
     const bool stored = at_ < text_.size() && text_[at_] == '[';
     if (stored && target == "d") stop(first, "d has no indices: the problem says where D lies");
-    if (target == "acc" || target == "batch" || target == "m" || target == "n" ||
+    if (target == "acc" || target == "batch" || target == "m" || target == "n" || target == kPair ||
         function_named(target) >= 0 || reduction_named(target))
       stop(first, fmt::format("{} has a meaning of its own", target));
     if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
@@ -95,21 +104,21 @@ class Parser {
     need('=');
     const std::size_t at = at_;
     const bool line = is_line(made);
-    if (line) target_ = line_of(made);
+    if (line) target_ = supported(line_of(made), first);
     std::uint8_t result = sum_of_products();
     target_.reset();
-    outputs_.emplace(target, Stored{made.target.index, made.target.dtype, result, line});
+    outputs_.emplace(target, Stored{made.target, result});
     if (line) {
       const Spread spread = spreads_of(program_)[result];
       const Line own = line_of(made);
-      if ((spread.m && !own.m) || (spread.n && !own.n))
+      if (!spread.is_one_of(own))
         stop(at,
              fmt::format("{} is of many elements: sum, max, min or logsumexp is missing", target));
       if (!spread.reduced) stop(at, fmt::format("{} is made of nothing that is reduced", target));
       const Value& value = program_.values[result];
       Line direct = own;
-      direct.how = Line::of(value.which).how;
-      if (value.op == Op::reduced && value.which == direct.code()) {
+      direct.how = value.line.how;
+      if (value.op == Op::reduced && value.line == direct && !direct.is_block()) {
         made.reduction = direct.how;
         result = value.of[0];
       }
@@ -129,15 +138,30 @@ class Parser {
     Line line;
     if (at_ < text_.size() && text_[at_] == '[') {
       const ExtraOperand said = declaration(word);
-      if (is_matrix(said) || has_index(said, Index::batch) || said.dtype)
+      if (is_matrix(said) || has_index(said, Index::batch) || said.dtype || said.ld != 0)
         stop(first, fmt::format("{0}: {0}[m], {0}[n] or {0}[] is missing", word));
-      line = {.m = has_index(said, Index::m), .n = has_index(said, Index::n)};
+      line = supported(line_of(said), first);
+    } else if (is_of_pairs(how)) {
+      line = {.m = 1, .n = 2};
     } else {
       line = target_or_stop(word, first);
     }
     need('(');
     line.how = how;
+    if (is_of_pairs(how) && std::max(line.m, line.n) != 2)
+      stop(first, fmt::format("{}: is of pairs, {}[m,n/2]", word, word));
     return reduced(line, sum_of_products(), first);
+  }
+  /// What kernels reduce: whole lines, and blocks of them.
+  Line supported(Line line, std::size_t first) const {
+    if (!line.is_block()) return line;
+    const std::int64_t block = std::max(line.m, line.n);
+    if (std::min(line.m, line.n) != 1)
+      stop(first, "blocks lie in one row or column: [m,n/128] has both indices");
+    if (block > kLargestBlock || (block & (block - 1)) != 0)
+      stop(first,
+           fmt::format("blocks are of 2, 4, … or {} elements: not of {}", kLargestBlock, block));
+    return line;
   }
   Line target_or_stop(std::string_view word, std::size_t first) const {
     if (!target_)
@@ -146,9 +170,12 @@ class Parser {
   }
   std::uint8_t reduced(Line line, std::uint8_t of, std::size_t first) {
     need(')');
-    if (spreads_of(program_)[of].reduced)
+    const Spread spread = spreads_of(program_)[of];
+    // Both of a pair are the same then.
+    if (is_of_pairs(line.how) && spread.is_one_of(line)) return of;
+    if (line.is_block() ? spread.of_blocks : spread.reduced)
       stop(first, fmt::format("{} is of what is reduced already", reduction_name(line.how)));
-    return value({.op = Op::reduced, .which = line.code(), .of = {of}});
+    return value({.op = Op::reduced, .of = {of}, .line = line});
   }
 
   // The deepest nesting is limited, for each level is a frame of the stack.
@@ -170,7 +197,7 @@ class Parser {
     return left;
   }
   std::uint8_t sum_of_products() { return binary("+-", &Parser::product); }
-  std::uint8_t product() { return binary("*/", &Parser::sign); }
+  std::uint8_t product() { return binary("*/%", &Parser::sign); }
   std::uint8_t sign() {
     const Deeper level(*this);
     if (!take('-')) return primary();
@@ -193,6 +220,7 @@ class Parser {
     if (const auto how = reduction_named(word);
         how && (next == '[' || (next == '(' && function_named(word) < 0)))
       return reduction(*how, word, first);
+    if (next == '(' && word == kPair) return pair(word);
     if (next == '(') return function(word, first);
     if (next == '[') return operand(word, first);
     if (word == "acc") return value({.op = Op::acc});
@@ -201,12 +229,27 @@ class Parser {
           {.op = Op::index, .which = static_cast<std::uint8_t>(word == "m" ? Index::m : Index::n)});
     if (const auto known = values_.find(word); known != values_.end()) return known->second;
     if (const auto known = outputs_.find(word); known != outputs_.end())
-      stop(first, known->second.line
+      stop(first, !is_matrix(known->second.target)
                       ? fmt::format("{0} is stored: its indices are missing, {0}[…]", word)
                       : fmt::format("{} is stored: an expression cannot read it", word));
     if (operands_.contains(word))
       stop(first, fmt::format("{} is an operand: its indices are missing, {}[…]", word, word));
     stop(first, fmt::format("{} has no value", word));
+  }
+
+  /// `pair(x,y)`: x in even columns, y in odd ones.
+  std::uint8_t pair(std::string_view word) {
+    need('(');
+    const std::uint8_t even = sum_of_products();
+    if (!take(',')) stop(at_, fmt::format("{} has 2 arguments: ',' is missing", word));
+    const std::uint8_t odd = sum_of_products();
+    if (!take(')')) stop(at_, fmt::format("{} has 2 arguments: ')' is missing", word));
+    const std::uint8_t column =
+        value({.op = Op::index, .which = static_cast<std::uint8_t>(Index::n)});
+    const std::uint8_t left =
+        call(function_remainder, {column, value({.op = Op::number, .number = 2}), 0});
+    const std::uint8_t first = call(function_equal, {left, value({.op = Op::number}), 0});
+    return call(function_where, {first, even, odd});
   }
 
   std::uint8_t number(bool negative) {
@@ -270,6 +313,7 @@ class Parser {
         stop(first, fmt::format("{} indexes {} twice", index, word));
       if (which == Index::batch && !operand.index.empty()) stop(first, "batch is the first index");
       operand.index.push_back(which);
+      if (take('/')) (which == Index::m ? operand.per_m : operand.per_n) = shared(which, first);
     }
     while (take(':')) {
       const std::size_t first = at_;
@@ -280,7 +324,7 @@ class Parser {
             std::from_chars(text_.data() + at_, text_.data() + text_.size(), operand.ld);
         if (error != std::errc{} || operand.ld <= 0) stop(at_, "ld must be a number, 1 or more");
         at_ = static_cast<std::size_t>(end - text_.data());
-        if (!is_matrix(operand)) stop(first, "ld is of an operand with the indices m and n");
+        if (!has_lines(operand)) stop(first, "ld is of an operand with the indices m and n");
         continue;
       }
       const auto type = dtype_from(said);
@@ -291,15 +335,28 @@ class Parser {
     return operand;
   }
 
+  /// Neighbours that share an element: what stands behind `n/`.
+  std::int64_t shared(Index which, std::size_t first) {
+    if (which == Index::batch) stop(first, "batch: products of a batch share nothing");
+    std::int64_t count = 0;
+    const auto [end, error] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), count);
+    if (error != std::errc{} || count < 1 || count > std::numeric_limits<std::int32_t>::max())
+      stop(at_, "a number of neighbours is missing, 1 or more");
+    at_ = static_cast<std::size_t>(end - text_.data());
+    return count;
+  }
+
   std::uint8_t operand(std::string_view word, std::size_t first) {
-    if (word == "acc" || word == "d" || function_named(word) >= 0)
+    if (word == "acc" || word == "d" || word == kPair || function_named(word) >= 0)
       stop(first, fmt::format("{} has a meaning of its own", word));
     if (values_.contains(word)) stop(first, fmt::format("{} is a value: it has no indices", word));
     if (const auto known = outputs_.find(word); known != outputs_.end()) {
-      if (!known->second.line)
+      const ExtraOperand& target = known->second.target;
+      if (is_matrix(target))
         stop(first, fmt::format("{} is stored: an expression cannot read it", word));
       const ExtraOperand said = declaration(word);
-      if (said.index != known->second.index || (said.dtype && said.dtype != known->second.dtype))
+      if (!same_indices(said, target) || (said.dtype && said.dtype != target.dtype))
         stop(first, fmt::format("{} has other indices or another type than before", word));
       return known->second.value;
     }
@@ -314,12 +371,16 @@ class Parser {
           {.op = Op::operand, .which = static_cast<std::uint8_t>(program_.operands.size() - 1)});
     }
     ExtraOperand& first_said = program_.operands[known->second];
-    if (said.index != first_said.index)
+    if (!same_indices(said, first_said))
       stop(first, fmt::format("{} has other indices than before", word));
     if ((said.dtype && said.dtype != first_said.dtype) ||
         (said.ld != 0 && said.ld != first_said.ld))
       stop(first, fmt::format("{} has another type or ld than before", word));
     return value({.op = Op::operand, .which = known->second});
+  }
+
+  static bool same_indices(const ExtraOperand& x, const ExtraOperand& y) {
+    return x.index == y.index && x.per_m == y.per_m && x.per_n == y.per_n;
   }
 
   std::uint8_t call(int function, std::array<std::uint8_t, 3> of) {
@@ -373,10 +434,8 @@ class Parser {
   Program program_;
   std::map<std::string_view, std::uint8_t> values_, operands_;
   struct Stored {
-    std::vector<Index> index;
-    std::optional<DType> dtype;
+    ExtraOperand target;
     std::uint8_t value;
-    bool line;
   };
   std::map<std::string_view, Stored> outputs_;
   std::optional<Line> target_;  // of the statement, where it has a value of a line

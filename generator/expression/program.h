@@ -21,25 +21,33 @@ enum class Op : std::uint8_t {
   reduced   // one value of a row's elements, of a column's, or of all
 };
 
+/// How a value is reduced, and along what.
+struct Line {
+  Reduction how = Reduction::none;
+  /// Neighbouring rows and columns of D that share a value, which lies in one line or block of
+  /// both: 1: there is one for each of them; 0: one for all.
+  std::int64_t m = 0, n = 0;
+  bool operator==(const Line&) const = default;
+  constexpr bool is_block() const { return m > 1 || n > 1; }
+  /// Which of the values that lie along an index is that of the element.
+  static constexpr std::int64_t place(std::int64_t shared, std::int64_t element) {
+    return shared == 0 ? 0 : element / shared;
+  }
+  /// How many of them there are of so many elements.
+  static constexpr std::int64_t count(std::int64_t shared, std::int64_t elements) {
+    return shared == 0 ? 1 : (elements + shared - 1) / shared;
+  }
+};
+/// Most neighbours that share what is reduced, where not all of a line do.
+inline constexpr std::int64_t kLargestBlock = 128;
+
 struct Value {
   Op op = Op::acc;
-  std::uint8_t which = 0;  // the operand, the function (a row of kFunctions), the Index or the Line
-  double number = 0;       //
+  std::uint8_t which = 0;            // the operand, the function (a row of kFunctions) or the Index
+  double number = 0;                 //
   std::array<std::uint8_t, 3> of{};  // arguments, or what is reduced: earlier values
+  Line line{};                       // of what is reduced
   bool operator==(const Value&) const = default;
-};
-
-/// How a value is reduced, and along what: what Value::which says of Op::reduced.
-struct Line {
-  Reduction how = Reduction::sum;
-  bool m = false, n = false;  // whether there is one for each row, for each column
-  bool operator==(const Line&) const = default;
-  constexpr std::uint8_t code() const {
-    return static_cast<std::uint8_t>(static_cast<int>(how) * 4 + (m ? 1 : 0) + (n ? 2 : 0));
-  }
-  static constexpr Line of(std::uint8_t code) {
-    return {static_cast<Reduction>(code / 4), (code & 1) != 0, (code & 2) != 0};
-  }
 };
 
 constexpr std::string_view index_name(Index index) {
@@ -51,8 +59,13 @@ constexpr std::string_view index_name(Index index) {
 inline bool has_index(const ExtraOperand& operand, Index index) {
   return std::ranges::find(operand.index, index) != operand.index.end();
 }
-inline bool is_matrix(const ExtraOperand& operand) {
+/// Whether it has lines of memory.
+inline bool has_lines(const ExtraOperand& operand) {
   return has_index(operand, Index::m) && has_index(operand, Index::n);
+}
+/// Whether it has an element for each of D.
+inline bool is_matrix(const ExtraOperand& operand) {
+  return has_lines(operand) && operand.per_m == 1 && operand.per_n == 1;
 }
 /// Whether operands may have elements of the type: what kernels of all families load.
 constexpr bool is_operand_type(DType type) {
@@ -61,12 +74,16 @@ constexpr bool is_operand_type(DType type) {
 
 /// Whether its values are those of one row, of one column, or of all elements.
 inline bool is_reduced(const ExtraOutput& output) { return output.reduction != Reduction::none; }
-/// Whether it has a value of a row, of a column or of all elements, reduced or made of such.
+/// Whether it has a value of a row, of a column, of a block or of all elements, reduced or made of
+/// such.
 inline bool is_line(const ExtraOutput& output) { return !is_matrix(output.target); }
-/// The reduction that an output is.
-inline Line line_of(const ExtraOutput& output) {
-  return {output.reduction, has_index(output.target, Index::m), has_index(output.target, Index::n)};
+/// What shares an element of it.
+inline Line line_of(const ExtraOperand& memory, Reduction how = Reduction::none) {
+  return {how, has_index(memory, Index::m) ? memory.per_m : 0,
+          has_index(memory, Index::n) ? memory.per_n : 0};
 }
+/// The reduction that an output is.
+inline Line line_of(const ExtraOutput& output) { return line_of(output.target, output.reduction); }
 /// Whether it is one value of all elements of a batch.
 inline bool reduces_all(const ExtraOutput& output) {
   return is_reduced(output) && !has_index(output.target, Index::m) &&
@@ -74,7 +91,8 @@ inline bool reduces_all(const ExtraOutput& output) {
 }
 /// What a text calls a reduction; nothing for none.
 constexpr std::string_view reduction_name(Reduction reduction) {
-  constexpr std::array<std::string_view, 5> kNames{"", "sum", "max", "min", "logsumexp"};
+  constexpr std::array<std::string_view, 7> kNames{"",          "sum",  "max", "min",
+                                                   "logsumexp", "even", "odd"};
   return kNames.at(static_cast<std::size_t>(reduction));
 }
 
@@ -84,6 +102,8 @@ struct ExtraTypes {
 };
 
 inline constexpr std::size_t kMostValues = 96;
+/// Most of them that are reduced and read.
+inline constexpr std::size_t kMostReduced = 12;
 inline constexpr std::size_t kLongestText = 1024;
 
 struct Halves;
@@ -109,17 +129,29 @@ struct Program {
   std::vector<int> uses() const;
 };
 
+/// Memory that has a value for each of these, row-major, without a name.
+ExtraOperand memory_of(Line line);
+
 /// How many earlier values it is made of.
 int arity_of(const Value& value);
 
-/// What a value is one of: an element, a row, a column, or all of D; and whether it is made of what
-/// is reduced.
+/// What a value is one of: along each index it changes from one element to the next (1), from one
+/// block of elements to the next, or not at all (0); and whether it is made of what lines are
+/// reduced to, and of what blocks are.
 struct Spread {
-  bool m = false, n = false, reduced = false;
+  std::int64_t m = 0, n = 0;
+  bool reduced = false, of_blocks = false;
+  /// Whether elements that share a value of this line have the same.
+  bool is_one_of(Line line) const {
+    const auto fits = [](std::int64_t changes, std::int64_t shared) {
+      return changes == 0 || (shared != 0 && changes % shared == 0);
+    };
+    return fits(m, line.m) && fits(n, line.n);
+  }
 };
 std::vector<Spread> spreads_of(const Program& program);
 
-/// Whether some values are reduced.
+/// Whether steps follow the product: some values are reduced.
 inline bool reduces(const Expression& expression) {
   return std::ranges::any_of(expression.outputs(), is_reduced) ||
          (!expression.empty() && expression.program()->halves != nullptr);
@@ -130,6 +162,11 @@ inline const Halves* halves_in(const Expression& expression) {
 }
 /// What kernels compute: all of it, or the half before the reductions.
 Expression of_product(const Expression& expression);
+/// Whether kernels leave values of which steps reduce rows, columns or all.
+inline bool reduces_lines(const Expression& expression) {
+  const Expression product = of_product(expression);
+  return std::ranges::any_of(product.outputs(), is_reduced);
+}
 
 /// Errors: bad_input, naming the column of the text.
 Result<Program> parsed(std::string_view text);

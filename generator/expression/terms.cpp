@@ -95,6 +95,13 @@ Term reduced(Reduction how, const Term& x, const std::vector<Index>& per) {
   return Term::call(text, {x});
 }
 
+Term reduced_of_blocks(Reduction how, const Term& x, std::int64_t size) {
+  const expression::Line line{.how = how, .m = 1, .n = size};
+  const auto text =
+      expression::memory_text(expression::reduction_name(how), expression::memory_of(line));
+  return Term::call(text, {x});
+}
+
 Result<Expression> to_expression(const Term& d, const std::vector<Stored>& beside) {
   return Expression::parse(Text().statements(&d, beside));
 }

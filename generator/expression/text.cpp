@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "generator/expression/program.h"
 #include "generator/expression/writer.h"
 
@@ -29,9 +31,12 @@ struct TextStyle {
       out += fmt::format("{}{}", i > 0 ? "," : "", arguments[i].text);
     return out + ')';
   }
-  static std::string reduced(Line line, std::string_view value) {
-    const std::string_view index = line.m ? "m" : line.n ? "n" : "";
-    return fmt::format("{}[{}]({})", reduction_name(line.how), index, value);
+  static std::optional<Bound> index_remainder(Index, double) { return std::nullopt; }
+  static std::string reduced(Line line, std::size_t, std::string_view value) {
+    const bool pairs = line.how == Reduction::even || line.how == Reduction::odd;
+    if (pairs && line.m == 1 && line.n == 2)
+      return fmt::format("{}({})", reduction_name(line.how), value);
+    return fmt::format("{}({})", memory_text(reduction_name(line.how), memory_of(line)), value);
   }
   static std::string statement(std::string_view name, std::string_view value) {
     return fmt::format("{}={};", name, value);
@@ -39,6 +44,18 @@ struct TextStyle {
 };
 
 }  // namespace
+
+ExtraOperand memory_of(Line line) {
+  ExtraOperand memory;
+  const auto add = [&](Index index, std::int64_t shared, std::int64_t& per) {
+    if (shared == 0) return;
+    memory.index.push_back(index);
+    per = shared;
+  };
+  add(Index::m, line.m, memory.per_m);
+  add(Index::n, line.n, memory.per_n);
+  return memory;
+}
 
 int arity_of(const Value& value) {
   return value.op == Op::call ? kFunctions[value.which].arity : value.op == Op::reduced ? 1 : 0;
@@ -49,18 +66,18 @@ std::vector<Spread> spreads_of(const Program& program) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Value& value = program.values[i];
     Spread& own = all[i];
-    const auto indexed = [&](Index index) {
-      if (value.op == Op::operand) return has_index(program.operands[value.which], index);
-      return value.op == Op::acc || (value.op == Op::index && Index{value.which} == index);
-    };
-    own = {indexed(Index::m), indexed(Index::n), value.op == Op::reduced};
+    const auto changes = [&](Line line) { own.m = line.m, own.n = line.n; };
+    if (value.op == Op::acc) changes({.m = 1, .n = 1});
+    if (value.op == Op::operand) changes(line_of(program.operands[value.which]));
+    if (value.op == Op::index) (Index{value.which} == Index::m ? own.m : own.n) = 1;
     if (value.op == Op::reduced) {
-      const Line line = Line::of(value.which);
-      own.m = line.m, own.n = line.n;
+      changes(value.line);
+      own.reduced = true, own.of_blocks = value.line.is_block();
     }
-    for (int a = 0; value.op == Op::call && a < arity_of(value); ++a) {
+    for (int a = 0; a < arity_of(value); ++a) {
       const Spread& of = all[value.of.at(static_cast<std::size_t>(a))];
-      own.m |= of.m, own.n |= of.n, own.reduced |= of.reduced;
+      own.reduced |= of.reduced, own.of_blocks |= of.of_blocks;
+      if (value.op == Op::call) own.m = std::gcd(own.m, of.m), own.n = std::gcd(own.n, of.n);
     }
   }
   return all;
@@ -84,8 +101,14 @@ bool Program::uses(Op op) const {
 
 std::string memory_text(std::string_view name, const ExtraOperand& operand) {
   std::string out = fmt::format("{}[", name);
-  for (std::size_t i = 0; i < operand.index.size(); ++i)
-    out += fmt::format("{}{}", i > 0 ? "," : "", index_name(operand.index[i]));
+  for (std::size_t i = 0; i < operand.index.size(); ++i) {
+    const Index index = operand.index[i];
+    out += fmt::format("{}{}", i > 0 ? "," : "", index_name(index));
+    const std::int64_t per = index == Index::m   ? operand.per_m
+                             : index == Index::n ? operand.per_n
+                                                 : 1;
+    if (per != 1) out += fmt::format("/{}", per);
+  }
   out += ']';
   if (operand.dtype) out += fmt::format(":{}", kiln::name(*operand.dtype));
   if (operand.ld != 0) out += fmt::format(":ld={}", operand.ld);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -25,10 +26,10 @@ inline constexpr int kBindsAtom = kBindsSign + 1;
 std::string memory_text(std::string_view name, const ExtraOperand& operand);
 
 /// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
-/// holds them: call(function, arguments), infix(function, left, right), reduced(line, value),
-/// statement(name, value).
-/// reciprocal(x): the factor in place of a division by a number, if it has one. kFuses: whether it
-/// has fused(a, b, c), a·b + c rounded once.
+/// holds them: call(function, arguments), infix(function, left, right), reduced(line, number,
+/// value), statement(name, value). index_remainder(index, x): what is left of an index, if that is
+/// written otherwise. reciprocal(x): the factor in place of a division by a number, if it has one.
+/// kFuses: whether it has fused(a, b, c), a·b + c rounded once.
 template <typename Style>
 class Writer {
  public:
@@ -77,7 +78,7 @@ class Writer {
       case Op::call:
         return call(v);
       case Op::reduced:
-        return {style_.reduced(Line::of(v.which), value(v.of[0]).text), kBindsAtom};
+        return {style_.reduced(v.line, number_of_reduced(at), value(v.of[0]).text), kBindsAtom};
     }
     return {};
   }
@@ -86,6 +87,11 @@ class Writer {
     const Function& f = kFunctions[v.which];
     if constexpr (Style::kFuses)
       if (const auto sum = fused_sum(v)) return *sum;
+    if (v.which == function_remainder && program_.values[v.of[0]].op == Op::index &&
+        program_.values[v.of[1]].op == Op::number)
+      if (const auto rest = style_.index_remainder(
+              static_cast<Index>(program_.values[v.of[0]].which), program_.values[v.of[1]].number))
+        return *rest;
     // Of equal operators the left ones are first, as the parser has them.
     if (f.course == Course::quotient && program_.values[v.of[1]].op == Op::number)
       if (const auto factor = style_.reciprocal(program_.values[v.of[1]].number))
@@ -106,6 +112,13 @@ class Writer {
     for (int i = 0; i < f.arity; ++i)
       arguments.push_back(value(v.of.at(static_cast<std::size_t>(i))));
     return {style_.call(f, arguments), kBindsAtom};
+  }
+
+  /// Of an Op::reduced, among those of the program.
+  std::size_t number_of_reduced(std::size_t at) const {
+    const auto end = program_.values.begin() + static_cast<std::ptrdiff_t>(at);
+    return static_cast<std::size_t>(std::count_if(
+        program_.values.begin(), end, [](const Value& v) { return v.op == Op::reduced; }));
   }
 
   /// The factors of a product that has no name; of a division those that stand for it.

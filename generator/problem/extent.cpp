@@ -50,7 +50,8 @@ Extent extra_extent(const Gemm& gemm, const ExtraOperand& extra) {
   for (const Index index : extra.index) {
     if (index == Index::batch) continue;
     e.lines = e.length;
-    e.length = index == Index::m ? gemm.m : gemm.n;
+    e.length = index == Index::m ? expression::Line::count(extra.per_m, gemm.m)
+                                 : expression::Line::count(extra.per_n, gemm.n);
   }
   return e;
 }

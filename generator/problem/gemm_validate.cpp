@@ -63,7 +63,10 @@ Status check_types(const Gemm& g) {
   if (g.d.q.scale != Scale::none && !holds_quantised(g.d.dtype))
     return refuse(fmt::format("d.dtype = {}: scale_d = {} gives one of: {}", name(g.d.dtype),
                               name(g.d.q.scale), kQuantisedOutputs));
-  if (g.d.q.scale == Scale::none && !row->allows_output(g.d.dtype))
+  // What an expression computes may be codes, whose scales it stores or knows. Scales are fp32.
+  const bool codes =
+      !g.epilogue.expression.empty() && holds_quantised(g.d.dtype) && g.accumulator != fp64;
+  if (g.d.q.scale == Scale::none && !codes && !row->allows_output(g.d.dtype))
     return refuse(
         fmt::format("d.dtype = {}: {} gives one of: {}", name(g.d.dtype), row->word, row->outputs));
   if (g.c.dtype != g.d.dtype)
@@ -282,6 +285,19 @@ Status check_extra(const Gemm& g, Operand which, const ExtraOperand& extra) {
   return {};
 }
 
+/// Blocks of lines lie along D's memory.
+Status check_blocks(const Gemm& g) {
+  const bool rows = g.d.order == Order::row_major;
+  const expression::Program& program = *g.epilogue.expression.program();
+  const auto across = [&](expression::Line line) { return (rows ? line.m : line.n) > 1; };
+  const auto target = [](const ExtraOutput& output) { return expression::line_of(output); };
+  if (std::ranges::any_of(program.values, across, &expression::Value::line) ||
+      std::ranges::any_of(program.outputs, across, target))
+    return bad_input("epilogue = {}: D is {}-major: blocks are of neighbours along {}",
+                     g.epilogue.expression.text(), rows ? "row" : "column", rows ? 'n' : 'm');
+  return {};
+}
+
 Status check_expression(const Gemm& g) {
   const Epilogue& e = g.epilogue;
   if (e.expression.empty()) return {};
@@ -297,6 +313,7 @@ Status check_expression(const Gemm& g) {
   if (g.d.q.scale != Scale::none) return refuse("scale_d");
   if (g.amax_d) return refuse("amax");
   if (g.b_packed) return refuse("packed_b");
+  if (Status status = check_blocks(g); !status) return status;
   for (const Operand which : kOperands)
     if (const ExtraOperand* const extra = extra_of(g, which))
       if (Status status = check_extra(g, which, *extra); !status) return status;

@@ -20,16 +20,20 @@ std::int64_t taken(GpuLaunch& launch, std::int64_t bytes) {
   return at;
 }
 
-/// What follows kiln_reduce where something is made of what is reduced.
+/// What is made of what is reduced. Several blocks have a line where there are few.
 void add_step_behind(const Gemm& gemm, const expression::Halves& halves, GpuLaunch& launch) {
-  constexpr std::int64_t kColumns = 1024;  // of a block
+  constexpr std::int64_t kColumns = 1024;  // of a block at a time
+  constexpr std::int64_t kBlocks = 660;    // that an H200 runs at once, 5 on each SM
   const bool rows = halves.stores_elements || halves.stores_rows;
   const bool columns = halves.stores_elements || halves.stores_columns;
+  const std::int64_t lines = gemm.batch * (rows ? gemm.m : 1);
+  const std::int64_t share =
+      std::clamp<std::int64_t>(kBlocks / lines, 1, parts(columns ? gemm.n : 1, kColumns));
   GpuStep step;
+  step.overlaps_previous = launch.steps.back().overlaps_previous;
   step.entry = "kiln_behind";
   step.block.x = 256;
-  step.grid.x = static_cast<unsigned>(std::min(
-      kMostBlocks, gemm.batch * (rows ? gemm.m : 1) * parts(columns ? gemm.n : 1, kColumns)));
+  step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, lines * share));
   launch.steps.push_back(step);
 }
 
@@ -37,8 +41,9 @@ void add_step_behind(const Gemm& gemm, const expression::Halves& halves, GpuLaun
 
 GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch launch) {
   const Expression& expression = gemm.epilogue.expression;
-  if (!expression::reduces(expression)) return launch;
-  const expression::Halves* const halves = expression.program()->half_of;
+  const expression::Halves* const halves =
+      expression.empty() ? nullptr : expression.program()->half_of;
+  if (!expression::reduces(expression) && halves == nullptr) return launch;
   const std::int64_t size = size_of(type_of_values(gemm));
   const bool of_each = together.of_row == 1 && together.of_column == 1;
   if (halves != nullptr && halves->keeps) {
@@ -69,13 +74,14 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
                                                                           : 1;
     values.line_at = taken(launch, gemm.batch * values.line_stride * size);
   }
-  if (blocks == 0 || launch.steps.empty()) return launch;
+  if (launch.steps.empty() || gemm.m == 0 || gemm.n == 0) return launch;
   GpuStep step;
+  step.overlaps_previous = launch.steps.back().overlaps_previous;
   step.entry = "kiln_reduce";
   step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, blocks));
   step.grid.y = static_cast<unsigned>(expression.outputs().size());
   step.block.x = 512;
-  launch.steps.push_back(step);
+  if (blocks > 0 && !expression::reduces_rows_behind(expression)) launch.steps.push_back(step);
   if (over_all) {
     step.entry = "kiln_reduce_all";
     step.grid.x = static_cast<unsigned>(gemm.batch);

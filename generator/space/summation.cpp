@@ -25,7 +25,7 @@ std::string summation(const Problem& problem, const DeviceCaps& device, const Co
   // Integers wrap: the order of additions changes nothing.
   std::string order =
       is_floating(problem.gemm.accumulator) ? family->summation(problem, device, config) : "exact";
-  if (order.empty() || !expression::reduces(problem.gemm.epilogue.expression)) return order;
+  if (order.empty() || !expression::reduces_lines(problem.gemm.epilogue.expression)) return order;
   const Together of =
       family->together != nullptr ? family->together(problem, device, config) : Together{};
   return fmt::format("{} reduced={}x{}", order, of.of_row, of.of_column);

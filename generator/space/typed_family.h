@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/groups.h"
@@ -73,7 +74,18 @@ struct TypedFamily {
   Together (*together)(const Problem&, const C&, const S&) = nullptr;  ///< null: of each element
   const RowAdder* row_adder = nullptr;  ///< of a GPU's family that offers added_rows
   int revision = 1;
+  /// Whether threads, or lanes of a warp, hold both columns 2i and 2i + 1 where they finish one.
+  bool holds_pairs = false;
 };
+
+/// Whether a family computes what is before the reductions that an expression reads, and a step
+/// behind them the rest.
+template <const auto& kRow>
+bool divides_expression(const Problem& p) {
+  const Expression& expression = p.gemm.epilogue.expression;
+  return expression::halves_in(expression) != nullptr &&
+         !(kRow.holds_pairs && expression::reads_pairs_alone(expression));
+}
 
 /// The problem that a family sees: a CPU's kernels are called for one group after the other, each
 /// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
@@ -93,7 +105,7 @@ decltype(auto) as_seen(const Problem& p, F&& f) {
   } else {
     if (adds_rows(p.gemm)) return f(product_to_add(p));
   }
-  if (expression::halves_in(p.gemm.epilogue.expression) != nullptr) return f(of_kernels(p));
+  if (divides_expression<kRow>(p)) return f(of_kernels(p));
   return f(p);
 }
 
@@ -194,7 +206,8 @@ Family family_row() {
       return kRow.predict_ns(seen, d, c, kRow.sizes(seen, d, c));
     });
     const bool for_each = kRow.vendor == Vendor::cpu && grouped(p.gemm);
-    return (for_each ? ns * double(p.gemm.batch) : ns) + expected_ns_behind(p.gemm, d);
+    const double all = for_each ? ns * double(p.gemm.batch) : ns;
+    return divides_expression<kRow>(p) ? all + expected_ns_behind(p.gemm, d) : all;
   };
   if (kRow.launch != nullptr)
     row.launch = [](const Problem& p, const DeviceCaps& d, const Config& config) {

@@ -41,25 +41,31 @@ struct ExtraOperand {
   /// fp64).
   std::optional<DType> dtype;
   std::int64_t ld = 0;  ///< elements between lines, where it has both m and n; 0: tight
+  /// Neighbouring rows and columns of D that share an element: 2 of n in `c[m,n/2]`.
+  std::int64_t per_m = 1, per_n = 1;
   /// Member by member, in order.
   bool operator==(const ExtraOperand&) const = default;
 };
 
 /// How values of many elements of D become one.
 enum class Reduction : std::uint8_t {
-  none,      ///< they do not: one for each element
-  sum,       ///< 0 of no element
-  max,       ///< NaN where one is; -infinity of no element
-  min,       ///< NaN where one is; infinity of no element
-  logsumexp  ///< the logarithm of the sum of e^x; -infinity of no element
+  none,       ///< they do not: one for each element
+  sum,        ///< 0 of no element
+  max,        ///< NaN where one is; -infinity of no element
+  min,        ///< NaN where one is; infinity of no element
+  logsumexp,  ///< the logarithm of the sum of e^x; -infinity of no element
+  even,       ///< of two neighbours the one whose index is even
+  odd         ///< of two neighbours the one whose index is odd; the other where D ends before it
 };
 
 /// Memory that an expression stores to beside D: `y[m,n]:fp16` has an element for each of D,
-/// `q[m]`, `s[n]` and `a[]` one for a row, for a column and for all.
+/// `q[m]`, `s[n]` and `a[]` one for a row, for a column and for all, `s[m,n/128]` one for each 128
+/// neighbours of a row.
 struct ExtraOutput {
   ExtraOperand target;  ///< as the text has it; no type: as for operands
-  /// Over the indices of m and n that the target lacks; none: the value is stored as it is, of each
-  /// element, or of each line where it is made of what is reduced.
+  /// Over the indices of m and n that the target lacks, and over those that share its elements;
+  /// none: the value is stored as it is, of each element, or of each line where it is made of what
+  /// is reduced.
   Reduction reduction = Reduction::none;
   /// Member by member, in order.
   bool operator==(const ExtraOutput&) const = default;
@@ -70,15 +76,20 @@ struct ExtraOutput {
 /// of alpha * op(A) * op(B) + beta * C. Values are fp32, or fp64 where D is fp64.
 ///
 /// An operand is a name with its indices, of `batch`, `m` and `n`, in the order of memory: `r[n,m]`
-/// is column-major. `:bf16` behind it gives its type, `:ld=4100` its leading dimension. A name
+/// is column-major; of `c[m,n/2]` two neighbours of a row share an element. `:bf16` behind it gives
+/// its type, `:ld=4100` its leading dimension. A name
 /// without brackets is a value of an earlier statement; `m` and `n` are the element's indices.
 /// A statement whose name has indices stores to further memory (ExtraOutput): one element for each
 /// of D, or, where m, n or both are missing, what is made of sum(x), max(x), min(x) and
 /// logsumexp(x) over them, `s[m]=max(abs(acc))/448`. Later statements read it, `d=acc/s[m]`, and
 /// any statement may reduce, with the index of which there is one value each:
-/// `d=exp(acc-logsumexp[m](acc))`; what is reduced may not be made of such values. Numbers are
-/// decimal. Operators are + - * / and, in the first
-/// argument of where(), the comparisons < <= > >= == !=. Functions are the rows of
+/// `d=exp(acc-logsumexp[m](acc))`; what is reduced may not be made of such values. Blocks of a
+/// row's neighbours are reduced likewise, 2, 4, … or 128 of them, `s[m,n/128]=max(abs(acc))/448`;
+/// these may be made of what whole rows, columns or all elements are reduced to. even(x) and odd(x)
+/// are the values of both columns of a pair, pair(x,y) is x in even columns and y in odd ones:
+/// where(n%2==0,x,y). Numbers are
+/// decimal. Operators are + - * / % (the remainder of whole numbers from 0 to 2^24) and, in the
+/// first argument of where(), the comparisons < <= > >= == !=. Functions are the rows of
 /// expression::kFunctions: where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu
 /// gelu_erf relu clamp(x,lo,hi) round (ties to even) random(seed,x,y): from 0 to 1, the same for
 /// the same whole numbers up to 2^24 on every device, and some such number for others.

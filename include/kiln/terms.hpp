@@ -44,6 +44,8 @@ inline Term operator+(const Term& x, const Term& y) { return Term::call("+", {x,
 inline Term operator-(const Term& x, const Term& y) { return Term::call("-", {x, y}); }
 inline Term operator*(const Term& x, const Term& y) { return Term::call("*", {x, y}); }
 inline Term operator/(const Term& x, const Term& y) { return Term::call("/", {x, y}); }
+/// The remainder of whole numbers.
+inline Term operator%(const Term& x, const Term& y) { return Term::call("%", {x, y}); }
 inline Term operator-(const Term& x) { return Term::call("negate", {x}); }
 
 /// What where() chooses by.
@@ -89,6 +91,14 @@ inline Term random(const Term& seed, const Term& x, const Term& y) {
 /// One value of the elements of each row (`per` = {Index::m}), of each column (n) or of all (none).
 /// `x` may not be made of such values.
 KILN_API Term reduced(Reduction how, const Term& x, const std::vector<Index>& per);
+/// One value of each `size` neighbours of a row: 2, 4, … or 128. `x` may not be made of such
+/// values.
+KILN_API Term reduced_of_blocks(Reduction how, const Term& x, std::int64_t size);
+/// Of each two neighbours of a row the value in the even column, in the odd one.
+inline Term even(const Term& x) { return reduced_of_blocks(Reduction::even, x, 2); }
+inline Term odd(const Term& x) { return reduced_of_blocks(Reduction::odd, x, 2); }
+/// x in even columns, y in odd ones.
+inline Term pair(const Term& x, const Term& y) { return Term::call("pair", {x, y}); }
 
 /// What is stored beside D.
 struct Stored {

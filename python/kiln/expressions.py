@@ -10,8 +10,9 @@ array([0., 3., 4., 5.], dtype=float32)
 dimensions a matrix over m and n (of three with the index batch before), of one a vector over n, or
 over m where n is another number, of none one value. What the function returns becomes D; a
 dictionary has D as ``"d"``, where there is one, and what else is stored by its name, a matrix or
-what is made of what `sum`, `max`, `min` or `logsumexp` make over ``"n"``, ``"m"`` or ``"mn"``; D may
-be made of that too. The function is called each time; `text_of` is what it becomes
+what is made of what `sum`, `max`, `min` or `logsumexp` make over ``"n"``, ``"m"`` or ``"mn"``, or of
+each ``block`` neighbours of a row; D may be made of that too. Of an operand with fewer rows or columns
+than D neighbours share an element. The function is called each time; `text_of` is what it becomes
 (docs/guide/expressions.md).
 
 >>> from kiln.expressions import exp, logsumexp
@@ -67,6 +68,9 @@ class Term:
     def __rtruediv__(self, other: Operand) -> "Term":
         return _made("({}/{})", other, self)
 
+    def __mod__(self, other: Operand) -> "Term":
+        return _made("({}%{})", self, other)
+
     def __neg__(self) -> "Term":
         return _made("(-({}))", self)
 
@@ -96,13 +100,18 @@ Operand = Union[Term, Number]
 
 
 class Reduced(Term):
-    """What is made of many elements: one value of each row, of each column, or of all."""
+    """What is made of many elements: one value of each row, of each column, of each ``block``
+    neighbours of a row, or of all."""
 
-    def __init__(self, function: str, of: Operand, over: str) -> None:
+    def __init__(self, function: str, of: Operand, over: str, block: Optional[int] = None) -> None:
         if over not in ("m", "n", "mn"):
             raise ValueError(f"over = {over!r}: must be m, n or mn")
-        per = "" if over == "mn" else "m" if over == "n" else "n"
-        super().__init__(f"{function}[{per}]({{}})", (_term(of),), frozenset(per))
+        if block is not None and over != "n":
+            raise ValueError(f"block = {block}: blocks are of neighbours over n")
+        per = [] if over == "mn" else ["m"] if over == "n" else ["n"]
+        if block is not None:
+            per.append(f"n/{block}")
+        super().__init__(f"{function}[{','.join(per)}]({{}})", (_term(of),), frozenset(per))
         self.reduced = True
 
 
@@ -153,20 +162,35 @@ tanh, erf, sigmoid, silu = _of_one("tanh"), _of_one("erf"), _of_one("sigmoid"), 
 gelu, gelu_erf, relu, round = _of_one("gelu"), _of_one("gelu_erf"), _of_one("relu"), _of_one("round")
 
 
-def sum(x: Operand, over: str = "n") -> Reduced:
-    return Reduced("sum", x, over)
+def sum(x: Operand, over: str = "n", block: Optional[int] = None) -> Reduced:
+    return Reduced("sum", x, over, block)
 
 
-def max(x: Operand, over: str = "n") -> Reduced:
-    return Reduced("max", x, over)
+def max(x: Operand, over: str = "n", block: Optional[int] = None) -> Reduced:
+    return Reduced("max", x, over, block)
 
 
-def min(x: Operand, over: str = "n") -> Reduced:
-    return Reduced("min", x, over)
+def min(x: Operand, over: str = "n", block: Optional[int] = None) -> Reduced:
+    return Reduced("min", x, over, block)
 
 
-def logsumexp(x: Operand, over: str = "n") -> Reduced:
-    return Reduced("logsumexp", x, over)
+def logsumexp(x: Operand, over: str = "n", block: Optional[int] = None) -> Reduced:
+    return Reduced("logsumexp", x, over, block)
+
+
+def even(x: Operand) -> Reduced:
+    """Of each two neighbours of a row the value in the even column."""
+    return Reduced("even", x, "n", 2)
+
+
+def odd(x: Operand) -> Reduced:
+    """The value in the odd column."""
+    return Reduced("odd", x, "n", 2)
+
+
+def pair(x: Operand, y: Operand) -> Term:
+    """x in even columns, y in odd ones."""
+    return where(n % 2 == 0, x, y)
 
 
 class _Text:
@@ -198,13 +222,33 @@ class _Text:
         return name
 
 
+def _left(term: Term) -> List[str]:
+    """The indices of memory that has an element for each value."""
+    left = []
+    for index in ("m", "n"):
+        shared = [each for each in term.per if each[0] == index]
+        left += [index] if index in shared or len(shared) > 1 else shared
+    return left
+
+
 def _indices(name: str, shape: Tuple[int, ...], sizes: Tuple[int, int]) -> str:
     rows, columns = sizes
     if len(shape) > 3:
         raise ValueError(f"{name}: an operand has at most three dimensions")
+    if not shape:
+        return "[]"
     if len(shape) == 1:
-        return "[n]" if shape[0] == columns or shape[0] != rows else "[m]"
-    return ("[]", "", "[m,n]", "[batch,m,n]")[len(shape)]
+        return "[m]" if shape[0] == rows and shape[0] != columns else f"[{_shared('n', columns, shape[0])}]"
+    index = f"{_shared('m', rows, shape[-2])},{_shared('n', columns, shape[-1])}"
+    return f"[{index}]" if len(shape) == 2 else f"[batch,{index}]"
+
+
+def _shared(index: str, size: int, given: int) -> str:
+    """An index of memory that has ``given`` elements for ``size`` of D."""
+    if given <= 1 or given >= size:
+        return index
+    per = -(-size // given)
+    return f"{index}/{per}" if -(-size // per) == given else index
 
 
 def text_of(
@@ -218,7 +262,7 @@ def text_of(
             arguments[name] = Term("acc", per=frozenset("mn"))
         elif name in shapes:
             index = _indices(name, shapes[name], sizes)
-            arguments[name] = Term(name + index, per=frozenset(set("mn") & set(index)))
+            arguments[name] = Term(name + index, per=frozenset(index[1:-1].split(",")) - {"", "batch"})
         else:
             raise TypeError(f"{name} is not given: the epilogue reads {name}")
     made = function(**arguments)
@@ -231,7 +275,6 @@ def text_of(
         if name == "d":
             parts.append(f"d={value}")
             continue
-        left = sorted(term.per) if term.reduced else ["m", "n"]
-        index = ",".join((["batch"] if batched else []) + left)
+        index = ",".join((["batch"] if batched else []) + (_left(term) if term.reduced else ["m", "n"]))
         parts.append(f"{name}[{index}]={value}")
     return ";".join(text.statements + parts)

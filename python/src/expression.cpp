@@ -10,13 +10,20 @@
 namespace kiln::python {
 namespace {
 
-std::int64_t size_of_index(const Gemm& gemm, Index index) {
-  return index == Index::batch ? gemm.batch : index == Index::m ? gemm.m : gemm.n;
+/// Neighbours that share an element.
+std::int64_t shared_along(const ExtraOperand& operand, Index index) {
+  return index == Index::m ? operand.per_m : index == Index::n ? operand.per_n : 1;
 }
 
 std::vector<std::int64_t> shape_of(const ExtraOperand& operand, const Gemm& gemm) {
   std::vector<std::int64_t> shape;
-  for (const Index index : operand.index) shape.push_back(size_of_index(gemm, index));
+  for (const Index index : operand.index) {
+    const std::int64_t per = shared_along(operand, index);
+    const std::int64_t all = index == Index::batch ? gemm.batch
+                             : index == Index::m   ? gemm.m
+                                                   : gemm.n;
+    shape.push_back((all + per - 1) / per);
+  }
   return shape;
 }
 
@@ -24,7 +31,8 @@ std::vector<std::int64_t> shape_of(const ExtraOperand& operand, const Gemm& gemm
 DType type_of(const ExtraOperand& target, const Gemm& gemm) {
   if (target.dtype) return *target.dtype;
   const bool matrix = std::ranges::count(target.index, Index::m) != 0 &&
-                      std::ranges::count(target.index, Index::n) != 0;
+                      std::ranges::count(target.index, Index::n) != 0 && target.per_m == 1 &&
+                      target.per_n == 1;
   const DType d = gemm.d.dtype;
   if (matrix && (d == fp16 || d == bf16)) return d;
   return d == fp64 ? fp64 : fp32;
@@ -117,8 +125,8 @@ Expression expression_of(const Expression& parsed, const ExpressionCall& call, O
 
 namespace {
 
-/// What a call with this epilogue returns: (name, its indices, its type if the text says one), d
-/// first, with its type None.
+/// What a call with this epilogue returns: (name, its indices, `n/128` where neighbours share one,
+/// its type if the text says one), d first, with its type None.
 py::list stored_by(const std::string& epilogue) {
   const Expression parsed = value_or_raise(Expression::parse(epilogue));
   py::list all;
@@ -126,8 +134,11 @@ py::list stored_by(const std::string& epilogue) {
   constexpr const char* kNames[] = {"batch", "m", "n"};
   for (const ExtraOutput& output : parsed.outputs()) {
     py::list indices;
-    for (const Index index : output.target.index)
-      indices.append(kNames[static_cast<std::size_t>(index)]);
+    for (const Index index : output.target.index) {
+      const std::int64_t per = shared_along(output.target, index);
+      const std::string name = kNames[static_cast<std::size_t>(index)];
+      indices.append(per == 1 ? name : fmt::format("{}/{}", name, per));
+    }
     const py::object type =
         output.target.dtype ? py::object(py::str(std::string(python_name(*output.target.dtype))))
                             : py::object(py::none());

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tensors import Tensor
 
 import kiln
 
@@ -51,6 +52,27 @@ def test_other_scales_are_refused(shape, dtype):
     out = np.empty((M, N), np.int8)
     with pytest.raises(ValueError, match=r"scale_d.*must be float32 of shape \(\), \(6,\) or \(6, 3\)"):
         kiln.matmul(A, B, out=out, scale_d=np.empty(shape, dtype))
+
+
+def from_e4m3(codes):
+    exponents, mantissas = (codes >> 3 & 15).astype(int), (codes & 7).astype(float)
+    normal = np.ldexp(8 + mantissas, exponents - 10)
+    magnitudes = np.where(exponents == 0, np.ldexp(mantissas, -9), normal)
+    return np.where(codes >= 128, -magnitudes, magnitudes)
+
+
+def test_expressions_store_codes():
+    exact = A.astype(float) @ B
+    text = "s[m]=max(abs(acc))/{};d=acc/s[m]"
+    whole = np.empty((M, N), np.int8)
+    scales = kiln.matmul(A, B, epilogue=text.format(127), out=whole)["s"]
+    np.testing.assert_allclose(scales, np.abs(exact).max(1) / 127, rtol=1e-5)
+    assert (np.abs(whole * scales[:, None] - exact) <= 0.51 * scales[:, None]).all()
+    codes = np.empty((M, N), np.uint8)
+    scales = kiln.matmul(A, B, epilogue=text.format(448), out=Tensor(codes, "float8_e4m3fn"))["s"]
+    np.testing.assert_allclose(from_e4m3(codes), exact / scales[:, None], rtol=2**-4, atol=2**-10)
+    kiln.matmul(A, B, epilogue="d=acc*1000", out=Tensor(codes, "float8_e4m3fn"))
+    assert (from_e4m3(codes)[np.abs(exact) > 0.5] == 448 * np.sign(exact[np.abs(exact) > 0.5])).all()
 
 
 def test_refusals():

@@ -249,3 +249,37 @@ def test_expressions_read_what_they_reduce(a, b):
     near(scaled["s"], np.abs(product).max(1) / 2)
     near(scaled["d"], product / scaled["s"][:, None])
     near(kiln.matmul(a, b, epilogue=lambda acc: acc - sum(acc, over="m") / M), product - product.mean(0))
+
+
+def test_expressions_read_blocks_and_neighbours(a, b):
+    from kiln.expressions import even, max, odd, pair
+
+    product = a.astype(float) @ b
+    angles = np.random.default_rng(6).uniform(-3, 3, (M, (N + 1) // 2)).astype(np.float32)
+    c, s = np.cos(angles), np.sin(angles)
+    wide = product if N % 2 == 0 else np.concatenate([product, product[:, -1:]], 1)
+    x, y = wide[:, ::2], wide[:, 1::2]
+    rotated = np.stack([x * c - y * s, x * s + y * c], -1).reshape(M, -1)[:, :N]
+    text = "x=even(acc);y=odd(acc);d=pair(x*u[m,n/2]-y*v[m,n/2],x*v[m,n/2]+y*u[m,n/2])"
+    near(kiln.matmul(a, b, epilogue=text, u=c, v=s), rotated)
+
+    def rotary(acc, u, v):
+        return pair(even(acc) * u - odd(acc) * v, even(acc) * v + odd(acc) * u)
+
+    near(kiln.matmul(a, b, epilogue=rotary, u=c, v=s), rotated)
+
+    def scaled(acc):
+        scale = max(abs(acc), block=8) / 448
+        return {"d": acc / scale, "scale": scale}
+
+    made = kiln.matmul(a, b, epilogue=scaled)
+    scales = np.stack([abs(product[:, i : i + 8]).max(1) / 448 for i in range(0, N, 8)], 1)
+    assert made["scale"].shape == scales.shape and made["scale"].dtype == np.float32
+    np.testing.assert_allclose(made["scale"], scales, rtol=1e-4)
+    near(made["d"] / 448, product / np.repeat(scales, 8, 1)[:, :N] / 448)
+    transposed = kiln.matmul(a, b, epilogue="s[n/4,m]=sum(acc)")["s"]
+    near(transposed, np.stack([product[:, i : i + 4].sum(1) for i in range(0, N, 4)], 0))
+    with pytest.raises(kiln.BadInput, match="must have shape"):
+        kiln.matmul(a, b, epilogue="d=acc*u[m,n/3]", u=c)
+    with pytest.raises(ValueError, match="blocks are of neighbours over n"):
+        kiln.matmul(a, b, epilogue=lambda acc: acc / max(acc, over="m", block=8))

@@ -22,7 +22,7 @@ std::int64_t extra_place(const ExtraOperand& extra, std::int64_t ld, std::int64_
   // The last index is of neighbours, the one before it of lines.
   for (auto index = extra.index.rbegin(); index != extra.index.rend(); ++index) {
     if (*index == Index::batch) continue;
-    at += step * (*index == Index::m ? row : column);
+    at += step * (*index == Index::m ? row / extra.per_m : column / extra.per_n);
     step = ld;
   }
   return at;
@@ -46,10 +46,11 @@ void store_beside(const Gemm& gemm, const KilnArgs& args, const expression::Prog
     if (program.results[i] == expression::kNotStored) continue;
     const bool hidden = i >= gemm.epilogue.expression.outputs().size();
     const bool kept = hidden || expression::is_reduced(output);  // as it is, in rows
-    const auto first = [&](Index index, std::int64_t at) {
-      return at == 0 || expression::has_index(output.target, index);
+    const auto first = [](std::int64_t shared, std::int64_t at) {
+      return at == 0 || (shared != 0 && at % shared == 0);
     };
-    if (!kept && !(first(Index::m, row) && first(Index::n, column))) continue;
+    const expression::Line line = expression::line_of(output.target);
+    if (!kept && !(first(line.m, row) && first(line.n, column))) continue;
     store_element(kept ? type_of_values(gemm) : dtype_of(gemm, extra_output(i)), args.outputs[i],
                   batch * args.output_stride[i] +
                       (kept ? row * args.output_ld[i] + column
@@ -98,34 +99,79 @@ void reduce_output(const Gemm& gemm, const KilnArgs& args, std::size_t i, int th
   }
 }
 
-/// Stores what is made of what was reduced.
-void store_behind(const Gemm& gemm, const KilnArgs& args, int thread, int threads) {
-  const expression::Halves& halves = *gemm.epilogue.expression.program()->halves;
-  const std::size_t own = gemm.epilogue.expression.operands().size();
-  std::vector<double> operands(halves.behind.operands.size());
-  const std::int64_t rows = args.batch * args.m;
-  for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r) {
-    const std::int64_t batch = r / args.m, row = r % args.m;
-    for (std::int64_t column = 0; column < args.n; ++column) {
-      for (std::size_t i = 0; i < own; ++i)
-        operands[i] = extra_value(gemm, args, i, batch, row, column);
-      for (std::size_t i = own; i < operands.size(); ++i) {
-        const std::size_t from = halves.output_of(i - own);
-        const ExtraOperand& read = halves.behind.operands[i];
-        const bool kept = expression::is_matrix(read);
-        operands[i] =
-            load_element(type_of_values(gemm), kept ? args.outputs[from] : args.reduced[from],
-                         batch * (kept ? args.output_stride : args.reduced_stride)[from] +
-                             extra_place(read, args.output_ld[from], row, column));
-      }
-      const expression::Values values = expression::evaluated(
-          halves.behind, {0, operands, static_cast<double>(row), static_cast<double>(column)});
-      store_beside(gemm, args, halves.behind, values, batch, row, column);
-      if (halves.behind.stores_d)
-        store_element(gemm.d.dtype, args.d, batch * args.stride_d + row * args.ldd + column,
-                      values[halves.behind.d]);
+/// A row of what is made of what was reduced.
+class RowBehind {
+ public:
+  RowBehind(const Gemm& gemm, const KilnArgs& args)
+      : gemm_(gemm),
+        args_(args),
+        halves_(*gemm.epilogue.expression.program()->halves),
+        operands_(halves_.behind.operands.size()),
+        blocks_(halves_.blocks.outputs.size(), std::vector<double>(std::size_t(args.n))) {}
+
+  void store(std::int64_t batch, std::int64_t row) {
+    for (std::int64_t column = 0; column < args_.n && !blocks_.empty(); ++column) {
+      const expression::Values values = evaluated(halves_.blocks, batch, row, column);
+      for (std::size_t i = 0; i < blocks_.size(); ++i)
+        blocks_[i][std::size_t(column)] = values[halves_.blocks.results[i]];
+    }
+    for (std::size_t i = 0; i < blocks_.size(); ++i) reduce(halves_.blocks.outputs[i], blocks_[i]);
+    for (std::int64_t column = 0; column < args_.n; ++column) {
+      const expression::Values values = evaluated(halves_.behind, batch, row, column);
+      store_beside(gemm_, args_, halves_.behind, values, batch, row, column);
+      if (halves_.behind.stores_d)
+        store_element(gemm_.d.dtype, args_.d, batch * args_.stride_d + row * args_.ldd + column,
+                      values[halves_.behind.d]);
     }
   }
+
+ private:
+  expression::Values evaluated(const expression::Program& program, std::int64_t batch,
+                               std::int64_t row, std::int64_t column) {
+    const std::size_t own = gemm_.epilogue.expression.operands().size();
+    for (std::size_t i = 0; i < own; ++i)
+      operands_[i] = extra_value(gemm_, args_, i, batch, row, column);
+    for (std::size_t i = own; i < halves_.first_block(); ++i) {
+      const std::size_t from = halves_.output_of(i - own);
+      const ExtraOperand& read = halves_.behind.operands[i];
+      const bool kept = expression::is_matrix(read);
+      operands_[i] =
+          load_element(type_of_values(gemm_), kept ? args_.outputs[from] : args_.reduced[from],
+                       batch * (kept ? args_.output_stride : args_.reduced_stride)[from] +
+                           extra_place(read, args_.output_ld[from], row, column));
+    }
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      operands_[halves_.first_block() + i] = blocks_[i][std::size_t(column)];
+    return expression::evaluated(
+        program, {0, operands_, static_cast<double>(row), static_cast<double>(column)});
+  }
+
+  /// All values of a block become what they are reduced to.
+  static void reduce(const ExtraOutput& block, std::vector<double>& values) {
+    const std::int64_t size = block.target.per_n, all = std::ssize(values);
+    for (std::int64_t first = 0; first < all; first += size) {
+      const std::int64_t count = std::min(size, all - first);
+      const auto value = [&](std::int64_t i) { return values[std::size_t(first + i)]; };
+      const double x = block.reduction == Reduction::even  ? value(0)
+                       : block.reduction == Reduction::odd ? value(count - 1)
+                                                           : reduced(block.reduction, count, value);
+      std::fill_n(values.begin() + first, count, x);
+    }
+  }
+
+  const Gemm& gemm_;
+  const KilnArgs& args_;
+  const expression::Halves& halves_;
+  std::vector<double> operands_;
+  std::vector<std::vector<double>> blocks_;  // of the row's elements
+};
+
+/// Stores what is made of what was reduced.
+void store_behind(const Gemm& gemm, const KilnArgs& args, int thread, int threads) {
+  RowBehind of(gemm, args);
+  const std::int64_t rows = args.batch * args.m;
+  for (std::int64_t r = rows * thread / threads; r < rows * (thread + 1) / threads; ++r)
+    of.store(r / args.m, r % args.m);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ KILN_EMU_BOTH(tanh)
 KILN_EMU_BOTH(erf)
 KILN_EMU_BOTH(sqrt)
 KILN_EMU_BOTH(rint)
+KILN_EMU_BOTH(floor)
 KILN_EMU_BOTH(fabs)
 static inline float kiln_emu_rsqrt(float x) { return 1 / __builtin_sqrtf(x); }
 static inline double kiln_emu_rsqrt(double x) { return 1 / __builtin_sqrt(x); }
@@ -113,6 +114,7 @@ static inline double kiln_emu_fma(double x, double y, double z) { return __built
 #define erf kiln_emu_erf
 #define sqrt kiln_emu_sqrt
 #define rint kiln_emu_rint
+#define floor kiln_emu_floor
 #define fabs kiln_emu_fabs
 #define rsqrt kiln_emu_rsqrt
 #define fabsf __builtin_fabsf

@@ -78,6 +78,18 @@ const Base kHipRows{
             .waves_n = 2,
             .chunk = 0}};
 
+const Base kHipFp8{
+    "expression_hip_fp8", "gfx942",
+    "fp32 N N 37 45 20 out=fp8_e4m3 "
+    "epilogue=d=where(acc<0,acc/1000,where(acc==0,acc/acc,where(m<20,acc,acc*50)))",
+    HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
+const Base kHipS8{
+    "expression_hip_s8", "gfx942",
+    "fp32 N N 37 45 20 out=s8 epilogue=d=where(acc==0,acc/acc,acc*9+0.5)",
+    HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
+const Base kFp8{"expression_fp8", "sm_80", "fp32 N N 37 45 20 out=fp8_e4m3 epilogue=d=acc*b[n]",
+                CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+
 const std::vector<Mutant> kMutants{
     {&kSimt, "reads the rows' operand by column", "out.x1[row]", "out.x1[column]"},
     {&kSimt, "reads the columns' operand by row", "out.x0[column]", "out.x0[row]"},
@@ -143,15 +155,15 @@ const std::vector<Mutant> kMutants{
      "if (column >= out.columns) return;\n  out.y0"},
     {&kWgmma, "takes the second of two for the first", "x = real_of_bits(u16(word), T{})",
      "x = real_of_bits(u16(word >> 16), T{})"},
-    {&kWgmma, "reads two of a vector at the row", "word_at(out.x0 + column)",
-     "word_at(out.x0 + row)"},
+    {&kWgmma, "reads two of a vector at the row", "word_of_line(out.x0 + column)",
+     "word_of_line(out.x0 + row)"},
     {&kWgmma, "takes the first for its neighbour", "bits_if(out.x2 + (column + kRight) *",
      "bits_if(out.x2 + column *"},
     {&kWgmma, "leaves out an element at an edge", "column + kRight < out.columns",
      "column + kRight + 1 < out.columns"},
     {&kWgmma, "exchanges two that are stored", "+ column, x.y0, y.y0)", "+ column, y.y0, x.y0)"},
     {&kWgmma, "takes a tile at an edge for a whole one", "right0 + kRightTile <=", "right0 <="},
-    {&kWgmma, "reads for the turn before", "const int then = turn + 1;", "const int then = turn;"},
+    {&kWgmma, "reads for the turn before", "at, turn + 1, lane);", "at, turn, lane);"},
     {&kWgmma, "finishes a turn's sums at the next columns", "(kHeld * 2);\n    Acc some[kHeld];",
      "(kHeld * 2) + 2;\n    Acc some[kHeld];"},
     {&kLowest, "begins at 0", "return infinity();", "return Real(0);"},
@@ -165,7 +177,7 @@ const std::vector<Mutant> kMutants{
     {&kBehind, "gives all batches the first one's values",
      " + batch * args.output_stride[2];\n  out.ld3", ";\n  out.ld3"},
     {&kBehind, "reads another row's reduction", "to_real(out.x2[row])", "to_real(out.x2[row / 2])"},
-    {&kBehind, "reads a row's value by column", "real_if(out.x3 + row *", "real_if(out.x3 + 0 *"},
+    {&kBehind, "reads a row's value by column", "all.x3, out.x3 + row *", "all.x3, out.x3 + 0 *"},
     {&kBehind, "keeps the product for what is made of it", "x.y2 = t0;", "x.y2 = acc;"},
     {&kBehind, "reduces without magnitudes", "absolute(t0)", "t0"},
     {&kBehind, "stores a row's value before it is divided", "x.y0 = t0;", "x.y0 = x.x2;"},
@@ -175,13 +187,13 @@ const std::vector<Mutant> kMutants{
      "if (row == 0 && column == 0) out.y0"},
     {&kBehind, "leaves out the last row", "const i64 rows = args.m;",
      "const i64 rows = args.m - 1;"},
-    {&kAcross, "leaves out a second piece of a row", "any % pieces * (kBehind * kTogetherBehind) +",
-     "0 * pieces +"},
-    {&kAcross, "reads a column's reduction at the row", "to_real(out.x0[column])",
-     "to_real(out.x0[row])"},
+    {&kAcross, "leaves out a second piece of a row", "(piece * kBehind + threadIdx.x)",
+     "(0 * piece + threadIdx.x)"},
+    {&kAcross, "reads a column's reduction at the row", "all.x0, out.x0 + first",
+     "all.x0, out.x0 + row"},
     {&kAcross, "reads the largest of the columns' sums", "args.reduced[2])", "args.reduced[1])"},
-    {&kAcross, "leaves out elements of a thread", "i < kTogetherBehind; ++i)\n      if (first",
-     "i < kTogetherBehind - 1; ++i)\n      if (first"},
+    {&kAcross, "leaves out elements of a thread",
+     "i < kTogetherBehind; ++i)\n        d[i] =", "i < kTogetherBehind - 1; ++i)\n        d[i] ="},
     {&kAcross, "divides by another number", "1.0 / 70.0", "1.0 / 64.0"},
     {&kWgmmaBehind, "keeps a neighbour's value", "+ column, x.y1, y.y1)", "+ column, y.y1, x.y1)"},
     {&kWgmmaBehind, "reads before the product is stored", "args.outputs[1]) + batch",
@@ -199,13 +211,25 @@ const std::vector<Mutant> kMutants{
      "out.y1[row * out.ldy1 + column]"},
     {&kHip, "adds half of a block", "int apart = kReducing / 2", "int apart = kReducing / 4"},
     {&kHip, "reduces columns as rows", "reduce_columns<Largest", "reduce_rows<Largest"},
-    {&kHip, "reads a column's reduction at the row", "to_real(out.x3[column])",
-     "to_real(out.x3[row])"},
+    {&kHip, "reads a column's reduction at the row", "all.x3, out.x3 + first",
+     "all.x3, out.x3 + row"},
     {&kHipRows, "keeps the product for what is made of it", "x.y1 = error_function(t0);",
      "x.y1 = error_function(acc);"},
     {&kHipRows, "drops a cubic term", "Real(0.044715)", "Real(0.0447)"},
     {&kHipRows, "cuts a coefficient of erf", "0.376126267f", "0.3761f"},
     {&kHipRows, "leaves out the squares", "x.y0 = t0 * t0;", "x.y0 = t0;"},
+    {&kHipFp8, "makes the largest number of a NaN", "if (magnitude > 0x7f800000) return",
+     "if (false) return"},
+    {&kHipFp8, "goes on where it saturates", "(code > 0x7e ? 0x7e : code)", "code"},
+    {&kHipFp8, "rounds ties up", "0x7ffff + (magnitude >> 20 & 1)", "0x80000"},
+    {&kHipFp8, "cuts what is rounded", "magnitude + 0x7ffff + (magnitude >> 20 & 1)", "magnitude"},
+    {&kHipFp8, "takes a denormal for a normal number", "magnitude < 0x3c800000",
+     "magnitude < 0x3c000000"},
+    {&kHipFp8, "drops the sign", "u8(sign | (code", "u8((code"},
+    {&kHipS8, "wraps where it saturates", "i8(y < -128 ? -128 : y > 127 ? 127 : y)", "i8(y)"},
+    {&kHipS8, "rounds towards zero", "__builtin_rintf(float(x))", "__builtin_truncf(float(x))"},
+    {&kHipS8, "makes another number of a NaN", "y == y ? i32(y) : 0", "y == y ? i32(y) : 1"},
+    {&kFp8, "reads C with another bias", "0x1p120f", "0x1p119f"},
     {&kLowest, "skips rows of a column", "chain<R>(line, first, kChains,",
      "chain<R>(line, first, kChains + 1,"},
 };
@@ -214,7 +238,7 @@ TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest, &kBehind, &kAcross,
-                      &kWgmmaBehind, &kHip, &kHipRows});
+                      &kWgmmaBehind, &kHip, &kHipRows, &kHipFp8, &kHipS8, &kFp8});
 }
 
 }  // namespace kiln::expression_mutants_test

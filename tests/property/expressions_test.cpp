@@ -29,7 +29,15 @@ namespace kiln::expressions_test {
 Gemm expressed(Gemm gemm, cli::Draw& draw) {
   gemm.epilogue = {};
   gemm.amax_d = false;
-  return gemm.with_expression(Expression::parse(cli::random_expression(draw)).value());
+  return gemm.with_expression(
+      Expression::parse(cli::random_expression(draw, gemm.d.order)).value());
+}
+
+/// Now and then with a D of codes.
+Gemm with_codes(Gemm gemm, cli::Draw& draw) {
+  if (draw.one_in(4) && gemm.accumulator != fp64)
+    gemm.c.dtype = gemm.d.dtype = draw.one_in(3) ? s8 : fp8_e4m3;
+  return gemm;
 }
 
 /// One legal config of each family, the same for the same seed.
@@ -49,8 +57,9 @@ std::vector<std::string> documented() {
   std::vector<std::string> all;
   bool table = false;
   for (std::string line; std::getline(page, line);) {
-    table = (table || line.starts_with("## Eighteen")) && !line.starts_with("## Calls");
-    const std::size_t begin = std::min({line.find("`d="), line.find("`y="), line.find("`l[m]=")});
+    table = (table || line.starts_with("## Twenty-one")) && !line.starts_with("## Calls");
+    const std::size_t begin =
+        std::min({line.find("`d="), line.find("`x="), line.find("`y="), line.find("`l[m]=")});
     if (!table || begin == line.npos) continue;
     all.push_back(line.substr(begin + 1, line.find('`', begin + 1) - begin - 1));
   }
@@ -59,7 +68,7 @@ std::vector<std::string> documented() {
 
 TEST(DocumentedExpressions, AreRight) {
   const std::vector<std::string> all = documented();
-  EXPECT_EQ(all.size(), 18u);
+  EXPECT_EQ(all.size(), 21u);
   std::vector<DeviceCaps> gpus{caps_named("sm_90a").value(), caps_named("gfx942").value()};
   for (DeviceCaps& gpu : gpus) gpu.compute_units = 4;
   const auto cpu = test::runnable("portable", 1);
@@ -100,7 +109,7 @@ TEST_P(OnCpus, DrawnOnesAreRight) {
     }
   for (int i = 0; i < kProblems * test::thorough(); ++i) {
     const auto& row = kCpuTypeRows[static_cast<std::size_t>(i) % kCpuTypeRows.size()];
-    const Gemm gemm = expressed(random.next(row), draw);
+    const Gemm gemm = expressed(with_codes(random.next(row), draw), draw);
     if (validate(gemm)) problems.push_back(gemm);  // of no element nothing can be made
   }
   std::map<std::string_view, int> checked;
@@ -148,7 +157,7 @@ TEST_P(OnGpus, DrawnOnesAreRight) {
     Gemm drawn = random.next(rows);
     // A vector times a matrix has families of its own.
     if (i % 4 == 3) (i % 8 == 3 ? drawn.m : drawn.n) = 1;
-    const Gemm gemm = expressed(drawn, draw);
+    const Gemm gemm = expressed(with_codes(drawn, draw), draw);
     if (!validate(gemm)) continue;
     const auto space = test::space_of(gemm, device);
     ASSERT_TRUE(space) << text(gemm) << ": " << space.error().message;

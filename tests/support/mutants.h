@@ -29,6 +29,9 @@ struct Base {
   const char* shape;
   Config config;
   int units = 2;  // few, so that blocks take several tiles
+  // Becomes `reaches_to` in the kernel as it is, too: code that else only large problems reach.
+  const char* reaches_from = nullptr;
+  const char* reaches_to = nullptr;
 };
 
 /// `from` becomes `to`, at its `which`-th place.
@@ -62,6 +65,15 @@ inline std::string caught(const Bound& b, const Emulated& kernel, std::uint64_t 
   return verdict ? "" : verdict.error().detail;
 }
 
+/// What the base does to its kernel's source.
+inline void prepare(const Base& base, std::string& text) {
+  if (base.reaches_from == nullptr) return;
+  const std::size_t at = text.find(base.reaches_from);
+  EXPECT_NE(at, std::string::npos) << base.name << ": the kernel has no such place";
+  if (at != std::string::npos)
+    text.replace(at, std::string_view(base.reaches_from).size(), base.reaches_to);
+}
+
 inline void expect_caught(std::span<const Mutant> mutants) {
   std::string survivors;
   const char* only = std::getenv("KILN_MUTANTS");  // a base's name
@@ -71,6 +83,7 @@ inline void expect_caught(std::span<const Mutant> mutants) {
     const Bound b = bind(*mutant.base);
     bool planted = false;
     const auto plant = [&](std::string& text) {
+      prepare(*mutant.base, text);
       std::size_t at = text.find(mutant.from);
       for (int i = 0; i < mutant.which && at != std::string::npos; ++i)
         at = text.find(mutant.from, at + 1);
@@ -94,7 +107,8 @@ inline void expect_caught(std::span<const Mutant> mutants) {
 inline void expect_clean(const std::vector<const Base*>& bases) {
   for (const Base* base : bases) {
     const Bound b = bind(*base);
-    const auto kernel = emulated_kernel(b.gemm, b.device, b.config);
+    const auto kernel = emulated_kernel(b.gemm, b.device, b.config,
+                                        [&](std::string& text) { prepare(*base, text); });
     ASSERT_TRUE(kernel) << base->name << ": " << kernel.error().message;
     for (std::uint64_t order = 0; order < clean_orders(); ++order)
       EXPECT_EQ(caught(b, *kernel, order), "") << base->name << " in order " << order;

@@ -56,11 +56,16 @@ std::vector<Lines> choose(const Gemm& gemm, std::uint64_t seed, std::size_t part
   };
   std::int64_t rows = affordable(gemm.k * gemm.columns_of_b()),
                columns = affordable(gemm.k * gemm.m);
+  const std::optional<Lines::Along> blocks = along_blocks(gemm);
+  if (blocks) {  // which other lines do not hold
+    std::int64_t& own = blocks == Lines::Along::rows ? rows : columns;
+    own = std::max<std::int64_t>(own, 1);
+  }
   if (rows == 0 && columns == 0) (gemm.n <= gemm.m ? rows : columns) = 1;
   std::vector<Lines> lines;
   for (std::int64_t batch : batches) {
     if (rows > 0) lines.push_back({Lines::Along::rows, batch, choose_lines(gemm.m, rows, random)});
-    if (columns > 0 && rows < gemm.m)
+    if (columns > 0 && (rows < gemm.m || blocks == Lines::Along::columns))
       lines.push_back({Lines::Along::columns, batch, choose_lines(gemm.n, columns, random)});
   }
   return lines;
@@ -328,8 +333,8 @@ const std::vector<Products>& DataSet::sampled(std::size_t part) {
   if (!known.empty() || gemm.m == 0 || gemm.n == 0) return known;
   std::vector<Lines> lines;
   if (whole_is_cheap(gemm_)) {
-    Lines all;
-    all.index.resize(gemm.m);
+    Lines all{.along = along_blocks(gemm).value_or(Lines::Along::rows)};
+    all.index.resize(all.along == Lines::Along::rows ? gemm.m : gemm.n);
     std::iota(all.index.begin(), all.index.end(), 0);
     for (all.batch = 0; all.batch < gemm.batch; ++all.batch) lines.push_back(all);
   } else {

@@ -74,9 +74,9 @@ class DataSet {
   bool owns(const void* address) const;
   std::size_t bytes() const;  ///< of all inputs
 
-  /// Of uniform data, for one of the parts: the whole of D by rows when that is cheap, else some
-  /// rows and columns, the first and last and those beside usual tile boundaries among them.
-  /// Computed on first use.
+  /// Of uniform data, for one of the parts: the whole of D when that is cheap, by columns where
+  /// they hold the blocks of an expression and else by rows, or some rows and columns, the first
+  /// and last and those beside usual tile boundaries among them. Computed on first use.
   const std::vector<Products>& sampled(std::size_t part);
   /// Of exact data: all sums of one batch, in the order of integer_products. Computed on first use.
   const std::vector<std::int32_t>& whole(std::size_t part, std::int64_t batch);

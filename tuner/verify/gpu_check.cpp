@@ -33,13 +33,13 @@ constexpr double kNonfiniteFlops = 0x1p31;
 
 Failure failure_of(const Error& error) { return {Failure::Kind::resources, error.message}; }
 
-/// Of what an expression reduces and reads.
+/// Of what an expression reduces and reads, of lines and of blocks.
 double bytes_of_lines(const Gemm& gemm) {
   if (gemm.epilogue.expression.empty()) return 0;
   double bytes = 0;
   for (const expression::Value& value : gemm.epilogue.expression.program()->values)
     if (value.op == expression::Op::reduced)
-      bytes += double(check_args::bytes_of_lines(gemm, expression::Line::of(value.which)));
+      bytes += double(check_args::bytes_of_lines(gemm, value.line));
   return bytes;
 }
 
@@ -268,15 +268,17 @@ struct GpuChecker::Impl {
       const auto at = static_cast<std::int64_t>(count->first);
       const MatrixView view = view_of(g, which, nullptr, 0);
       // A line begins where its other index is 0.
-      const bool lines = expression::is_line(g.epilogue.expression.outputs()[i]);
+      const ExtraOutput& output = g.epilogue.expression.outputs()[i];
+      const std::string_view from = expression::line_of(output).is_block() ? "block from "
+                                    : expression::is_line(output)          ? "from "
+                                                                           : "";
       const std::int64_t row = at / g.n % g.m, column = at % g.n, batch = at / (g.m * g.n);
-      const std::int64_t place =
-          batch * batch_stride(g, which) + row * view.row_stride + column * view.column_stride;
+      const std::int64_t place = batch * batch_stride(g, which) + view.offset(row, column);
       return tl::unexpected(Failure{
           Failure::Kind::wrong_result,
           fmt::format("{} batch {} {}row {} column {} and {} more: got {} ({}, seed {}, alpha {}, "
                       "beta {}; {})",
-                      name(which), batch, lines ? "from " : "", row, column, count->wrong - 1,
+                      name(which), batch, from, row, column, count->wrong - 1,
                       read(dtype_of(g, which), part.args.outputs[i], place), name(set.contents()),
                       seed, run.alpha, run.beta, text(asked))});
     }

@@ -22,8 +22,13 @@ ScalePlaces places_of(const Gemm& g, Operand which, const PartOfK& part) {
 
 Extra extra_of(const Gemm& g, const KilnGpuArgs& args, Operand which) {
   const MatrixView view = view_of(g, which, nullptr, 0);
-  return {pointer(args, which), view.row_stride, view.column_stride, batch_stride(g, which),
-          static_cast<std::int64_t>(view.dtype)};
+  return {.data = pointer(args, which),
+          .row = view.row_stride,
+          .column = view.column_stride,
+          .batch = batch_stride(g, which),
+          .type = static_cast<std::int64_t>(view.dtype),
+          .per_row = view.per_row,
+          .per_column = view.per_column};
 }
 
 /// What is computed and where it is stored is not said yet.
@@ -39,8 +44,12 @@ CheckedExpression checked(const Gemm& g, const KilnGpuArgs& args, std::span<cons
   return all;
 }
 
-std::int64_t count_of(const Gemm& g, expression::Line line) {
-  return line.m ? g.m : line.n ? g.n : 1;
+/// How many lines and blocks there are along each index of D.
+std::int64_t count_along_m(const Gemm& g, expression::Line line) {
+  return expression::Line::count(line.m, g.m);
+}
+std::int64_t count_along_n(const Gemm& g, expression::Line line) {
+  return expression::Line::count(line.n, g.n);
 }
 
 }  // namespace
@@ -99,20 +108,27 @@ CheckedExpression compared(const Gemm& gemm, const KilnGpuArgs& args,
 }
 
 Extra place_of_lines(const Gemm& gemm, expression::Line line, void* memory) {
-  return {memory, line.m, line.n, count_of(gemm, line), 0};
+  const std::int64_t columns = count_along_n(gemm, line);
+  return {.data = memory,
+          .row = line.m == 0 ? 0 : columns,
+          .column = line.n == 0 ? 0 : 1,
+          .batch = count_along_m(gemm, line) * columns,
+          .type = 0,
+          .per_row = std::max<std::int64_t>(1, line.m),
+          .per_column = std::max<std::int64_t>(1, line.n)};
 }
 
 std::int64_t bytes_of_lines(const Gemm& gemm, expression::Line line) {
-  return count_of(gemm, line) * gemm.batch * std::int64_t{sizeof(intervals::Interval)};
+  return count_along_m(gemm, line) * count_along_n(gemm, line) * gemm.batch *
+         std::int64_t{sizeof(intervals::Interval)};
 }
 
 CheckedExpression put(const Gemm& gemm, const KilnGpuArgs& args, const expression::Value& value,
-                      const Extra& to) {
-  // What is reduced is made of nothing that is reduced.
-  CheckedExpression all = checked(gemm, args, {});
+                      std::span<const Extra> reduced, const Extra& to) {
+  CheckedExpression all = checked(gemm, args, reduced);
   all.stored = to;
   all.result = value.of[0];
-  all.reduction = static_cast<std::int64_t>(expression::Line::of(value.which).how);
+  all.reduction = static_cast<std::int64_t>(value.line.how);
   all.puts = 1;
   return all;
 }

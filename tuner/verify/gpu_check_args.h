@@ -47,8 +47,9 @@ DeviceAllowance device_allowance(const Gemm& gemm, const Scaling& scaling);
 struct Extra {
   const void* data;
   std::int64_t row, column, batch, type;
+  std::int64_t per_row = 1, per_column = 1;
   std::int64_t place(std::int64_t b, std::int64_t i, std::int64_t j) const {
-    return b * batch + i * row + j * column;
+    return b * batch + i / per_row * row + j / per_column * column;
   }
 };
 
@@ -56,14 +57,15 @@ struct Extra {
 struct CheckedExpression {
   intervals::Precision precision;
   Extra extra[kExtraOperands] = {};
-  Extra reduced[kExpressionOutputs] = {};
+  Extra reduced[expression::kMostReduced] = {};
   Extra stored = {};
   std::int64_t operands, lines, result = 0, reduction = 0, puts = 0;
   intervals::ExpressionStep steps[intervals::kMostSteps] = {};
 
   /// Which kernel is called.
   const char* entry() const {
-    return reduction == 0 ? "check_judge_expression" : "check_reduction";
+    if (reduction == 0) return "check_judge_expression";
+    return stored.per_row > 1 || stored.per_column > 1 ? "check_put_blocks" : "check_reduction";
   }
 };
 
@@ -72,11 +74,12 @@ struct CheckedExpression {
 CheckedExpression compared(const Gemm& gemm, const KilnGpuArgs& args,
                            std::span<const Extra> reduced, int output);
 
-/// Where there is an Interval for each line that is reduced, in memory of the device.
+/// Where there is an Interval for each line or block that is reduced, in memory of the device.
 Extra place_of_lines(const Gemm& gemm, expression::Line line, void* memory);
 std::int64_t bytes_of_lines(const Gemm& gemm, expression::Line line);
-/// Those of one value of the program are worked out and put there.
+/// Those of one value of the program are worked out and put there. `reduced`: of what is reduced
+/// before it in the program.
 CheckedExpression put(const Gemm& gemm, const KilnGpuArgs& args, const expression::Value& value,
-                      const Extra& to);
+                      std::span<const Extra> reduced, const Extra& to);
 
 }  // namespace kiln::check_args

@@ -171,16 +171,17 @@ Result<GpuTools::ReducedLines> GpuTools::reduced_lines(const Problem& problem,
   if (g.epilogue.expression.empty() || g.m == 0 || g.n == 0) return all;
   for (const expression::Value& value : g.epilogue.expression.program()->values) {
     if (value.op != expression::Op::reduced) continue;
-    const auto line = expression::Line::of(value.which);
+    const auto line = value.line;
     auto memory = gpu::DeviceBuffer::make(
         device_, static_cast<std::size_t>(check_args::bytes_of_lines(g, line)));
     if (!memory) return tl::unexpected(memory.error());
-    all.of.push_back(check_args::place_of_lines(g, line, memory->data()));
-    all.memory.push_back(std::move(*memory));
+    const auto place = check_args::place_of_lines(g, line, memory->data());
     if (Status ok = judged(problem, args, scaling, sums, magnitudes, c,
-                           check_args::put(g, args, value, all.of.back()));
+                           check_args::put(g, args, value, all.of, place));
         !ok)
       return tl::unexpected(ok.error());
+    all.of.push_back(place);
+    all.memory.push_back(std::move(*memory));
   }
   return all;
 }

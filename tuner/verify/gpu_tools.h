@@ -45,8 +45,8 @@ class GpuTools {
   struct Count {
     std::uint64_t wrong = 0, first = 0;
   };
-  /// What a right kernel may have of each line that the expression reduces and reads, in its
-  /// program's order: where the intervals::Interval of each lies.
+  /// What a right kernel may have of each line and block that the expression reduces and reads, in
+  /// its program's order: where the intervals::Interval of each lies.
   struct ReducedLines {
     std::vector<check_args::Extra> of;
     std::vector<gpu::DeviceBuffer> memory;
@@ -57,8 +57,8 @@ class GpuTools {
   Result<Count> judge(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c,
                       const ReducedLines& reduced) const;
-  /// The same of what an expression stores beside D, or in it (kValueOfD): of lines the index is
-  /// that of their first element.
+  /// The same of what an expression stores beside D, or in it (kValueOfD): of lines and blocks the
+  /// index is that of their first element.
   Result<Count> judge_output(const Problem& problem, const KilnGpuArgs& args,
                              const Scaling& scaling, const double* sums, const float* magnitudes,
                              const void* c, const ReducedLines& reduced, int output) const;

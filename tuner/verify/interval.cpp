@@ -21,7 +21,8 @@ std::vector<ExpressionStep> steps_of(const expression::Program& program) {
   static_assert(int(expression::Course::rising) == course_rising &&
                 int(expression::Course::sum) == course_sum &&
                 int(expression::Course::choice) == course_choice &&
-                int(expression::Course::drawn) == course_drawn);
+                int(expression::Course::drawn) == course_drawn &&
+                int(expression::Course::remainder) == course_remainder);
   std::vector<ExpressionStep> steps;
   for (const expression::Value& value : program.values) {
     ExpressionStep step{.op = static_cast<int>(value.op),

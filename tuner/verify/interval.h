@@ -21,13 +21,14 @@ using expression::smaller;
 #include "templates/cuda/check/reduced.h"
 #undef KILN_DEVICE
 
-static_assert(kMostSteps == expression::kMostValues);
+static_assert(kMostSteps == expression::kMostValues && kMostReduced == expression::kMostReduced);
 
 /// Of fp32 or fp64.
 Precision precision_of(DType type, double flushed);
 
 static_assert(reduce_sum == int(Reduction::sum) && reduce_max == int(Reduction::max) &&
-              reduce_min == int(Reduction::min) && reduce_logsumexp == int(Reduction::logsumexp));
+              reduce_min == int(Reduction::min) && reduce_logsumexp == int(Reduction::logsumexp) &&
+              reduce_even == int(Reduction::even) && reduce_odd == int(Reduction::odd));
 
 /// The values of the program.
 std::vector<ExpressionStep> steps_of(const expression::Program& program);

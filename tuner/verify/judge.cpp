@@ -19,8 +19,10 @@
 namespace kiln {
 namespace {
 
-/// Elements judged at once: all of a chunk's arrays together stay in L1.
+/// Elements judged at once: all of a chunk's arrays together stay in L1. Whole blocks of what an
+/// expression reduces.
 constexpr std::int64_t kChunk = 512;
+static_assert(kChunk % expression::kLargestBlock == 0);
 
 /// Least distance from a value of a type to the middle between it and its neighbour, a little short
 /// of it so that ties are left to the exact test: a share of the value, or the same for all.

@@ -57,11 +57,11 @@ class OutputOfBatch {
     if (accepts(type, value, error, got)) return std::nullopt;
     return Failure{
         Failure::Kind::wrong_result,
-        fmt::format("{} of batch {} row {} column {}: got {}{}, expected {} within {:.3g} before "
+        fmt::format("{} of batch {} {}row {} column {}: got {}{}, expected {} within {:.3g} before "
                     "rounding to {} ({} data{}, seed {}, alpha {}, beta {}; {})",
-                    name(which_), known_.batch(), row, column, got,
-                    is_poison(type, view.data, at) ? " (never written)" : "", value, error,
-                    name(type), name(set_.recipe().data),
+                    name(which_), known_.batch(), view.is_shared() ? "block from " : "", row,
+                    column, got, is_poison(type, view.data, at) ? " (never written)" : "", value,
+                    error, name(type), name(set_.recipe().data),
                     set_.recipe().nonfinite ? " with NaN and infinity" : "", set_.recipe().seed,
                     run_.alpha, run_.beta, text(gemm_))};
   }

@@ -48,6 +48,7 @@ template <typename Element>
 void for_each_expected(const Gemm& gemm, const Scaling& scaling, const KnownLines& known,
                        TermReader& terms, int wanted, Element&& element) {
   constexpr std::int64_t kChunk = 512;
+  static_assert(kChunk % expression::kLargestBlock == 0);  // which a run has all of, or nothing
   const bool rows = known.along() == Lines::Along::rows;
   std::vector<double> value(kChunk), error(kChunk);
   for (std::int64_t i = 0; i < known.count(); ++i)

@@ -1,6 +1,7 @@
 #include "tuner/verify/reduced_lines.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 namespace kiln {
@@ -9,7 +10,7 @@ namespace {
 using expression::Line;
 using expression::Op;
 
-/// Of each row, of each column, or of all elements.
+/// Of each row, of each column, or of all elements: not of blocks.
 std::int64_t count_of(const Gemm& gemm, Line line) { return line.m ? gemm.m : line.n ? gemm.n : 1; }
 
 std::int64_t elements_of(const Gemm& gemm, Line line) {
@@ -25,8 +26,8 @@ bool may_hold(const Gemm& gemm, const KnownLines& some, Line line) {
 /// Anything is right of lines that are not known.
 ExpectedLines unknown_lines(const Gemm& gemm, Line line) {
   const auto count = static_cast<std::size_t>(count_of(gemm, line));
-  return {.m = line.m,
-          .n = line.n,
+  return {.m = line.m != 0,
+          .n = line.n != 0,
           .value = std::vector<double>(count, 0.0),
           .error = std::vector<double>(count, std::numeric_limits<double>::infinity())};
 }
@@ -38,7 +39,9 @@ LineReduction::LineReduction(const Gemm& gemm, Line line, const Scaling& scaling
       elements_(static_cast<double>(elements_of(gemm, line))),
       precision_(intervals::precision_of(type_of_values(gemm), scaling.flushed)),
       of_line_(static_cast<std::size_t>(count_of(gemm, line)),
-               intervals::no_elements(static_cast<int>(line.how), precision_)) {}
+               intervals::no_elements(static_cast<int>(line.how), precision_)) {
+  assert(!line.is_block());
+}
 
 void LineReduction::take(std::int64_t row, std::int64_t column, double value, double error) {
   const std::int64_t to = line_.m ? row : line_.n ? column : 0;
@@ -62,7 +65,11 @@ std::vector<ExpectedLines> reduced_lines(const Gemm& gemm, const Operands& input
   if (!reads_reduced(gemm)) return all;
   for (const expression::Value& value : gemm.epilogue.expression.program()->values) {
     if (value.op != Op::reduced) continue;
-    const Line line = Line::of(value.which);
+    const Line line = value.line;
+    if (line.is_block()) {  // each run of elements says what its own are
+      all.emplace_back();
+      continue;
+    }
     ExpectedLines& lines = all.emplace_back(unknown_lines(gemm, line));
     for (const KnownLines& some : known) {
       if (some.batch() != batch || !may_hold(gemm, some, line)) continue;

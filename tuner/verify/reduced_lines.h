@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-/// One reduction of one batch.
+/// One reduction of one batch, of whole lines.
 class LineReduction {
  public:
   LineReduction(const Gemm& gemm, expression::Line line, const Scaling& scaling);
@@ -35,8 +35,9 @@ class LineReduction {
 /// Whether the expression has such values.
 bool reads_reduced(const Gemm& gemm);
 
-/// Of one batch what the expression reduces and reads, from the elements that are known of that
-/// batch; `inputs` as of TermReader. Nothing of an expression that reads no such values.
+/// Of one batch what the expression reduces of whole lines and reads, from the elements that are
+/// known of that batch; `inputs` as of TermReader. Nothing of an expression that reads no such
+/// values.
 std::vector<ExpectedLines> reduced_lines(const Gemm& gemm, const Operands& inputs,
                                          const Scaling& scaling, std::span<const KnownLines> known,
                                          std::int64_t batch);
@@ -49,8 +50,16 @@ inline std::span<const ExpectedLines> lines_of(const LinesOfBatches& all, std::i
   return all[static_cast<std::size_t>(batch)];
 }
 
+/// Whether the i-th of the known lines is the first of those that share a value, so many
+/// neighbours, or all (0).
+inline bool begins(const KnownLines& known, std::int64_t i, std::int64_t shared) {
+  using expression::Line;
+  return i == 0 || Line::place(shared, known[i]) != Line::place(shared, known[i - 1]);
+}
+
 /// Calls compare(row, column, value, error) for what output i of the expression stores of known
-/// elements, and of lines of which all are known, until it returns false.
+/// elements, and of lines of which all are known, until it returns false. What neighbours share is
+/// compared at the first of them that is known.
 template <typename Compare>
 void for_each_stored(const Gemm& gemm, const Scaling& scaling, const KnownLines& known,
                      TermReader& terms, std::size_t i, Compare&& compare) {
@@ -69,14 +78,16 @@ void for_each_stored(const Gemm& gemm, const Scaling& scaling, const KnownLines&
         if (!compare(line.m ? at : 0, line.n ? at : 0, expected->value, expected->error)) return;
     return;
   }
-  // What is the same for a line, at the first of its elements that is known.
   const bool rows = known.along() == Lines::Along::rows;
-  const std::int64_t first_row = rows ? known[0] : 0, first_column = rows ? 0 : known[0];
+  const std::int64_t across = rows ? line.m : line.n, along = rows ? line.n : line.m;
+  std::int64_t at = -1;  // which of the known lines the element is of
   for_each_expected(gemm, scaling, known, terms, program.results[i],
                     [&](std::int64_t row, std::int64_t column, double value, double error) {
-                      const bool begins =
-                          (line.m || row == first_row) && (line.n || column == first_column);
-                      return !begins || compare(row, column, value, error);
+                      const std::int64_t place = rows ? column : row;
+                      if (place == 0) ++at;
+                      const bool first = along == 0 ? place == 0 : place % along == 0;
+                      return !first || !begins(known, at, across) ||
+                             compare(row, column, value, error);
                     });
 }
 

@@ -243,57 +243,162 @@ class Affine {
   double flushed_;
 };
 
-/// What an element's expression reduces and reads.
-struct LinesOfElement {
-  std::array<double, kExpressionOutputs> value{};
-  std::array<intervals::Interval, kExpressionOutputs> interval{};
+/// What an expression makes of a run of elements. Blocks of what it reduces are made of the run
+/// itself.
+class ExpressedRun {
+ public:
+  /// One of the expression's values: in fp64, and as an interval.
+  struct Expected {
+    double value = 0;
+    intervals::Interval all;
+  };
 
-  LinesOfElement(const Terms& t, std::int64_t row, std::int64_t column,
-                 const intervals::Precision& precision) {
-    interval.fill(intervals::anything(precision));
-    for (std::size_t i = 0; i < t.reduced.size(); ++i) {
-      const ExpectedLines& lines = t.reduced[i];
-      const auto line = static_cast<std::size_t>(lines.m ? row : lines.n ? column : 0);
-      value.at(i) = lines.value[line];
-      interval.at(i) = intervals::interval_of({lines.value[line], lines.error[line]}, precision);
+  /// `value`, `error`: of the product's elements.
+  ExpressedRun(const Gemm& gemm, const Scaling& scaling, const Terms& t,
+               std::span<const double> value, std::span<const double> error)
+      : gemm_(gemm),
+        program_(*gemm.epilogue.expression.program()),
+        t_(t),
+        value_(value),
+        error_(error),
+        steps_(intervals::steps_of(program_)),
+        precision_(intervals::precision_of(gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32,
+                                           scaling.flushed)) {
+    for (std::size_t i = 0; i < program_.values.size(); ++i)
+      if (program_.values[i].op == expression::Op::reduced) reduced_.push_back(i);
+    assert(reduced_.size() <= expression::kMostReduced);
+    of_lines_.resize(value.size() * reduced_.size());
+    intervals_.assign(of_lines_.size(), intervals::anything(precision_));
+    take_lines();
+  }
+
+  /// What of the run's blocks `result` is made of.
+  void reduce_blocks(std::size_t result) {
+    std::vector<bool> used(program_.values.size());
+    used[result] = true;
+    for (std::size_t i = result + 1; i-- > 0;)
+      for (int a = 0; used[i] && a < expression::arity_of(program_.values[i]); ++a)
+        used[program_.values[i].of.at(static_cast<std::size_t>(a))] = true;
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+      const bool given = r < t_.reduced.size() && !t_.reduced[r].value.empty();
+      if (used[reduced_[r]] && program_.values[reduced_[r]].line.is_block() && !given) reduce(r);
     }
   }
+
+  Expected at(std::size_t result, std::size_t i) const {
+    const auto m = static_cast<double>(row(i)), n = static_cast<double>(column(i));
+    std::array<double, kExtraOperands> operands{};
+    for (const Operand which : kOperands)
+      if (is_extra(which) && present(gemm_, which))
+        operands.at(index_of_extra(which)) = t_[which][i];
+    const std::size_t first = i * reduced_.size();
+    const std::span<const double> lines(of_lines_.data() + first, reduced_.size());
+    return {evaluated(program_, {value_[i], operands, m, n, lines})[result],
+            intervals::expression_interval(steps_.data(), static_cast<int>(result), precision_,
+                                           intervals::within(value_[i], error_[i], precision_),
+                                           operands.data(), intervals_.data() + first, m, n)};
+  }
+
+  /// The same as expect() says it.
+  intervals::ExpectedReduction with_error(const Expected& x) const {
+    const intervals::Interval& all = x.all;
+    const bool one = all.low == all.high && !all.nan;
+    if (is_empty(all))  // a NaN, whatever fp64 says
+      return {std::numeric_limits<double>::quiet_NaN(), 0};
+    if (all.nan || (!one && is_infinite(all, precision_)))
+      return {x.value, std::numeric_limits<double>::infinity()};
+    return {x.value, one ? 0 : std::max(all.high - x.value, x.value - all.low)};
+  }
+
+ private:
+  bool by_rows() const { return t_.along == Lines::Along::rows; }
+  std::int64_t place(std::size_t i) const { return t_.first + static_cast<std::int64_t>(i); }
+  std::int64_t row(std::size_t i) const { return by_rows() ? t_.line : place(i); }
+  std::int64_t column(std::size_t i) const { return by_rows() ? place(i) : t_.line; }
+
+  void put(std::size_t i, std::size_t r, const Expected& x) {
+    of_lines_[i * reduced_.size() + r] = x.value;
+    intervals_[i * reduced_.size() + r] = x.all;
+  }
+
+  /// What is given of lines.
+  void take_lines() {
+    for (std::size_t r = 0; r < t_.reduced.size(); ++r) {
+      const ExpectedLines& lines = t_.reduced[r];
+      for (std::size_t i = 0; !lines.value.empty() && i < value_.size(); ++i) {
+        const auto line = static_cast<std::size_t>(lines.m ? row(i) : lines.n ? column(i) : 0);
+        const double value = lines.value[line];
+        put(i, r, {value, intervals::interval_of({value, lines.error[line]}, precision_)});
+      }
+    }
+  }
+
+  /// Blocks that lie across the run, or of which it has some elements alone, may be anything.
+  void reduce(std::size_t r) {
+    const expression::Value& value = program_.values[reduced_[r]];
+    const std::int64_t size = by_rows() ? value.line.n : value.line.m;
+    if (size <= 1) return;
+    const std::int64_t length = by_rows() ? gemm_.n : gemm_.m;
+    const std::int64_t end = t_.first + std::ssize(value_);
+    for (std::int64_t begin = (t_.first + size - 1) / size * size; begin < end; begin += size) {
+      const std::int64_t behind = std::min(begin + size, length);
+      if (behind > end) return;
+      const auto first = static_cast<std::size_t>(begin - t_.first);
+      const auto count = static_cast<std::size_t>(behind - begin);
+      const Expected one = of_block(value, first, count);
+      for (std::size_t i = first; i < first + count; ++i) put(i, r, one);
+    }
+  }
+
+  Expected of_block(const expression::Value& value, std::size_t first, std::size_t count) const {
+    const Reduction how = value.line.how;
+    if (how == Reduction::even || (how == Reduction::odd && count == 1))
+      return at(value.of[0], first);
+    if (how == Reduction::odd) return at(value.of[0], first + 1);
+    intervals::ReducedElements all = intervals::no_elements(static_cast<int>(how), precision_);
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto [x, error] = with_error(at(value.of[0], i));
+      take_in(all, x, error, precision_);
+    }
+    const intervals::ExpectedReduction expected = expected_of(all, precision_);
+    return {expected.value, interval_of(expected, precision_)};
+  }
+
+  const Gemm& gemm_;
+  const expression::Program& program_;
+  const Terms& t_;
+  std::span<const double> value_, error_;
+  std::vector<intervals::ExpressionStep> steps_;
+  intervals::Precision precision_;
+  std::vector<std::size_t> reduced_;            // which values are
+  std::vector<double> of_lines_;                // elements × those
+  std::vector<intervals::Interval> intervals_;  // likewise
 };
 
 /// What an expression makes of each element. Where a right kernel may store anything the error is
 /// infinite.
 void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, int wanted,
              std::span<double> value, std::span<double> error) {
-  using namespace intervals;
-  const expression::Program& program = *gemm.epilogue.expression.program();
-  const auto result = static_cast<std::size_t>(wanted == kValueOfD ? program.d : wanted);
-  const std::vector<ExpressionStep> steps = steps_of(program);
-  const Precision precision =
-      precision_of(gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32, scaling.flushed);
-  std::array<double, kExtraOperands> operands{};
+  const auto result = static_cast<std::size_t>(
+      wanted == kValueOfD ? gemm.epilogue.expression.program()->d : wanted);
+  ExpressedRun run(gemm, scaling, t, value, error);
+  run.reduce_blocks(result);
   for (std::size_t i = 0; i < value.size(); ++i) {
-    for (const Operand which : kOperands)
-      if (is_extra(which) && present(gemm, which)) operands.at(index_of_extra(which)) = t[which][i];
-    const std::int64_t place = t.first + static_cast<std::int64_t>(i);
-    const std::int64_t row = t.along == Lines::Along::rows ? t.line : place;
-    const std::int64_t column = t.along == Lines::Along::rows ? place : t.line;
-    const auto m = static_cast<double>(row), n = static_cast<double>(column);
-    const LinesOfElement lines(t, row, column, precision);
-    const Interval all = expression_interval(steps.data(), static_cast<int>(result), precision,
-                                             within(value[i], error[i], precision), operands.data(),
-                                             lines.interval.data(), m, n);
-    value[i] = evaluated(program, {value[i], operands, m, n, lines.value})[result];
-    const bool one = all.low == all.high && !all.nan;
-    if (is_empty(all))  // a NaN, whatever fp64 says
-      value[i] = std::numeric_limits<double>::quiet_NaN(), error[i] = 0;
-    else if (all.nan || (!one && is_infinite(all, precision)))
-      error[i] = std::numeric_limits<double>::infinity();
-    else
-      error[i] = one ? 0 : std::max(all.high - value[i], value[i] - all.low);
+    const auto [x, off] = run.with_error(run.at(result, i));
+    value[i] = x, error[i] = off;
   }
 }
 
 }  // namespace
+
+std::optional<Lines::Along> along_blocks(const Gemm& gemm) {
+  if (gemm.epilogue.expression.empty()) return std::nullopt;
+  for (const expression::Value& value : gemm.epilogue.expression.program()->values) {
+    if (value.line.n > 1) return Lines::Along::rows;
+    if (value.line.m > 1) return Lines::Along::columns;
+  }
+  return std::nullopt;
+}
 
 Products products(const Gemm& gemm, const void* a, const void* b, Lines lines,
                   const Scales& scales) {
@@ -456,19 +561,22 @@ Status reference_gemm(const Gemm& gemm, const Operands& in) {
   }
   if (gemm.n == 0 && gemm.d.q.scale == Scale::line)  // of no element the largest magnitude is 0
     std::fill_n(static_cast<float*>(in.scale_d), span(gemm, Operand::scale_d), 1.0F);
-  std::vector<double> value(gemm.n), error(gemm.n);
+  // By rows, unless columns hold the blocks of an expression, beside which D has no scales.
+  const Lines::Along along = along_blocks(gemm).value_or(Lines::Along::rows);
+  const bool rows = along == Lines::Along::rows;
+  std::vector<double> value(rows ? gemm.n : gemm.m), error(value.size());
   std::uint32_t largest = 0;
   for (std::int64_t batch = 0; !empty && batch < gemm.batch; ++batch) {
-    const MatrixView d = view_of(gemm, Operand::d, in.d, batch);
+    const MatrixView by_rows = view_of(gemm, Operand::d, in.d, batch);
+    const MatrixView d = rows ? by_rows : by_rows.transposed();
     const std::vector<ExpectedLines> reduced = lines_of_whole(gemm, in, batch);
-    TermReader terms(gemm, in, batch, Lines::Along::rows, reduced);
-    for (std::int64_t i = 0; i < gemm.m; ++i) {
-      const Products row =
-          products(gemm, in.a, in.b, {Lines::Along::rows, batch, {i}}, scales_in(in));
-      expect(gemm, {in.alpha, in.beta}, terms.read(row, 0, 0, gemm.n), value, error);
+    TermReader terms(gemm, in, batch, along, reduced);
+    for (std::int64_t i = 0; i < d.rows; ++i) {
+      const Products line = products(gemm, in.a, in.b, {along, batch, {i}}, scales_in(in));
+      expect(gemm, {in.alpha, in.beta}, terms.read(line, 0, 0, d.columns), value, error);
       for (const double x : value) largest = std::max(largest, magnitude_bits(x));
       if (gemm.d.q.scale != Scale::none) store_codes(gemm, in, batch, i, value);
-      store_row(d, i, 0, gemm.n, value.data());
+      store_row(d, i, 0, d.columns, value.data());
     }
   }
   if (gemm.amax_d) *static_cast<std::uint32_t*>(in.amax_d) = largest;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct Lines {
   std::int64_t batch = 0;
   std::vector<std::int64_t> index;
 };
+
+/// Which lines of D hold whole blocks of what its expression reduces; nothing: it has no blocks.
+std::optional<Lines::Along> along_blocks(const Gemm& gemm);
 
 /// Sums of op(A)*op(B) before any epilogue, line after line. With a gate a row has 2n elements, as
 /// op(B) has columns, and a column of D two lines: of the product that goes through the gate, and
@@ -106,7 +110,8 @@ struct Allowance {
 Allowance allowance(const Gemm& gemm, const Scaling& scaling);
 
 /// Of one batch what a value that an expression reduces is expected to be, for each row of D, for
-/// each column, or once: with an error as of expect(), infinite where nothing is known.
+/// each column, or once: with an error as of expect(), infinite where nothing is known. Empty of
+/// blocks: what those are expected to be follows from each run of elements that has all of them.
 struct ExpectedLines {
   bool m = false, n = false;
   std::vector<double> value, error;
@@ -124,7 +129,8 @@ struct Terms {
   Second second = {};
   Lines::Along along = Lines::Along::rows;
   std::int64_t line = 0, first = 0;  ///< of D: the line, and the run's first element in it
-  /// What the expression reduces and reads, in its program's order; none: nothing is known of it.
+  /// What the expression reduces and reads, in its program's order; none: nothing is known of whole
+  /// lines.
   std::span<const ExpectedLines> reduced = {};
   std::span<const double>& operator[](Operand which) { return of[index_of(which)]; }
   const std::span<const double>& operator[](Operand which) const { return of[index_of(which)]; }

@@ -188,8 +188,17 @@ void load_codes(const MatrixView& view, std::int64_t row, std::int64_t rows, std
       out[r * columns + c] = load_element(view.dtype, view.data, view.offset(row + r, column + c));
 }
 
+/// Loads elements that neighbours share.
+void load_shared(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
+                 std::int64_t columns, double* out) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c)
+      out[r * columns + c] = load_element(view.dtype, view.data, view.offset(row + r, column + c));
+}
+
 void load_values(const MatrixView& view, std::int64_t row, std::int64_t rows, std::int64_t column,
                  std::int64_t columns, double* out) {
+  if (view.is_shared()) return load_shared(view, row, rows, column, columns, out);
   if (bits_of(view.dtype) < 8) return load_codes(view, row, rows, column, columns, out);
   with_type(view.dtype, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
@@ -262,6 +271,7 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
     return view;
   }
   if (const ExtraOperand* const extra = extra_of(gemm, which)) {
+    view.per_row = extra->per_m, view.per_column = extra->per_n;
     std::int64_t step = 1;
     for (auto index = extra->index.rbegin(); index != extra->index.rend(); ++index) {
       if (*index == Index::batch) continue;
@@ -327,7 +337,7 @@ void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std
 
 void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, std::int64_t count,
                const double* values) {
-  assert(row < view.rows && column + count <= view.columns);
+  assert(row < view.rows && column + count <= view.columns && !view.is_shared());
   if (view.dtype == DType::s4 || view.dtype == DType::u4) {
     void* const data = const_cast<void*>(view.data);
     if (view.column_stride == 1)

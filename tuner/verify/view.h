@@ -30,12 +30,14 @@ struct ScaleView {
   double at(std::int64_t r, std::int64_t c) const;
 };
 
-/// Element (r, c) lies `r * row_stride + c * column_stride` elements from `data`.
+/// Element (r, c) lies `r / per_row * row_stride + c / per_column * column_stride` elements from
+/// `data`: so many neighbouring rows and columns share one.
 struct MatrixView {
   const void* data = nullptr;
   DType dtype = DType::fp32;
   std::int64_t rows = 0, columns = 0;
   std::int64_t row_stride = 0, column_stride = 0;
+  std::int64_t per_row = 1, per_column = 1;
   ScaleView scale = {}, zero = {};
 
   MatrixView transposed() const {
@@ -45,17 +47,21 @@ struct MatrixView {
             rows,
             column_stride,
             row_stride,
+            per_column,
+            per_row,
             scale.transposed(),
             zero.transposed()};
   }
+  bool is_shared() const { return per_row != 1 || per_column != 1; }
   std::int64_t offset(std::int64_t r, std::int64_t c) const {
+    if (is_shared()) r /= per_row, c /= per_column;
     return r * row_stride + c * column_stride;
   }
 };
 
 /// op(A) [m,k], op(B) [k,n], D or a term of it [m,n] of one batch; `base` is batch 0's first
-/// element. A bias has a stride of 0 where its values repeat. With a gate op(B) and the bias have
-/// 2n columns.
+/// element. A bias has a stride of 0 where its values repeat, and so has an operand or output of an
+/// expression along an index that it lacks. With a gate op(B) and the bias have 2n columns.
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch);
 /// Those columns of a matrix with as many as op(B) has (without scales) that make D's n columns in
 /// one of the two products. Without a gate all of them.
@@ -71,7 +77,7 @@ void load_block(const MatrixView& view, std::int64_t row, std::int64_t rows, std
                 std::int64_t columns, double* out);
 
 /// Writes `count` values from element (row, column) rightwards, rounded to the view's type as
-/// store_element does, scales left aside. The view's memory must be writable.
+/// store_element does, scales left aside. The view's memory must be writable, no element shared.
 void store_row(const MatrixView& view, std::int64_t row, std::int64_t column, std::int64_t count,
                const double* values);
 

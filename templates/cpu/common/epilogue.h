@@ -410,11 +410,15 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   //% end
 }
 //% end
+//% if reduces || behind_blocks
+
+//% include cpu/common/reduced.h
+//% end
 //% if behind
 
 //% include cpu/common/behind.h
 //% end
-//% if reduces
+//% if reduces || behind
 
 //% include cpu/common/reductions.h
 //% end

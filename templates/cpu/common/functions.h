@@ -203,6 +203,12 @@ KILN_INLINE Vec<Real, L> nearest(Vec<Real, L> x) {
   return __builtin_elementwise_roundeven(x);
 }
 //% end
+//% if uses_remainder
+template <int L>
+KILN_INLINE Vec<Real, L> remainder(Vec<Real, L> x, Vec<Real, L> y) {
+  return x - y * __builtin_elementwise_floor(x / y);
+}
+//% end
 //% if uses_abs
 template <int L>
 KILN_INLINE Vec<Real, L> absolute(Vec<Real, L> x) {
@@ -264,7 +270,34 @@ KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
     if (i < count) x[i] = element(from + i * stride);
   return x;
 }
-//% if outputs
+//% if shares
+/// Each lane in two.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> twice(Vec<Real, L / 2> x, Sequence<int, I...>) {
+  return __builtin_shufflevector(x, x, (I / 2)...);
+}
+/// Of a line, elements of which kShared neighbours from `first` on share each.
+template <int L, int kShared, typename T>
+KILN_INLINE Vec<Real, L> shared(const T* line, i64 stride, i64 first, int count) {
+  if (first / kShared == (first + count - 1) / kShared)
+    return same<L>(line + first / kShared * stride);
+  if constexpr (kShared == 2 && L > 2)
+    if (stride == 1 && first % 2 == 0 && count == L)
+      return twice<L>(load_real<L / 2>(line + first / 2, L / 2), Iota<L>{});
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(line + (first + i) / kShared * stride);
+  return x;
+}
+template <int L, int kShared, typename T>
+KILN_INLINE void store_shared(T* line, i64 stride, i64 first, Vec<Real, L> x, int count) {
+  const auto stored = from_real<L>(x, T{});
+  for (int i = 0; i < L; ++i)
+    if (i < count && (first + i) % kShared == 0)
+      reinterpret_cast<Raw<T>*>(line)[(first + i) / kShared * stride] = stored[i];
+}
+//% end
+//% if outputs || behind
 /// `count` elements, and such that lie `stride` apart.
 template <int L, typename T>
 KILN_INLINE void store_real(T* to, Vec<Real, L> x, int count) {

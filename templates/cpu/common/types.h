@@ -20,6 +20,12 @@ struct Half {
 struct Bfloat {
   u16 bits;
 };
+//% if fp8_d
+/// The same of eight: four are the exponent's, three the mantissa's.
+struct Float8 {
+  u8 bits;
+};
+//% end
 //% if mx_scales
 struct E8m0 {
   u8 bits;

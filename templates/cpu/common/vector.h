@@ -79,6 +79,12 @@ template <>
 struct RawOf<Bfloat> {
   using type = u16;
 };
+//% if fp8_d
+template <>
+struct RawOf<Float8> {
+  using type = u8;
+};
+//% end
 template <typename T>
 using Raw = typename RawOf<T>::type;
 
@@ -171,7 +177,7 @@ KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
   //% end
 }
 
-//% if codes == e4m3
+//% if codes == e4m3 || fp8_d
 /// Numbers of codes (e4m3) in the top bytes of lanes: exponent and mantissa are moved to fp32's
 /// place, and a product puts the bias right, of denormals too. Without kNan a NaN's code is 480.
 template <int L, bool kNan = true>
@@ -179,6 +185,22 @@ KILN_INLINE Vec<float, L> e4m3_to_float(Vec<i32, L> top) {
   const auto number = bits_of<Vec<float, L>>((top >> 4) & i32(0x87f00000u)) * 0x1p120f;
   if constexpr (!kNan) return number;
   return (top & 0x7f000000) == 0x7f000000 ? Vec<float, L>(__builtin_nanf("")) : number;
+}
+//% end
+//% if fp8_d
+/// The nearest code, ties to even; what is larger than 448 becomes 448.
+template <int L>
+KILN_INLINE Vec<u8, L> float_to_e4m3(Vec<float, L> f) {
+  Vec<u32, L> bits = bits_of<Vec<u32, L>>(f);
+  Vec<u32, L> magnitude = bits & 0x7fffffffu;
+  Vec<u32, L> normal = ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);
+  // Adding 2^14 aligns a denormal's last bit with the float's, rounding to nearest even on the way.
+  Vec<u32, L> tiny =
+      bits_of<Vec<u32, L>>(bits_of<Vec<float, L>>(magnitude) + 0x1p14f) - 0x46800000u;
+  Vec<u32, L> code = magnitude < 0x3c800000u ? tiny : normal;
+  code = code > 0x7eu ? Vec<u32, L>(0x7eu) : code;
+  code = magnitude > 0x7f800000u ? Vec<u32, L>(0x7fu) : code;
+  return __builtin_convertvector(code | ((bits >> 24) & 0x80u), Vec<u8, L>);
 }
 //% end
 template <int L>
@@ -190,6 +212,16 @@ KILN_INLINE Vec<Real, L> to_real(Vec<u16, L> raw, Bfloat) {
   return __builtin_convertvector(
       bits_of<Vec<float, L>>(__builtin_convertvector(raw, Vec<u32, L>) << 16), Vec<Real, L>);
 }
+//% if fp8_d
+template <int L>
+KILN_INLINE Vec<Real, L> to_real(Vec<u8, L> raw, Float8) {
+  return e4m3_to_float<L>(__builtin_convertvector(raw, Vec<i32, L>) << 24);
+}
+template <int L>
+KILN_INLINE Vec<u8, L> from_real(Vec<Real, L> v, Float8) {
+  return float_to_e4m3<L>(v);
+}
+//% end
 template <int L, typename T>
 KILN_INLINE Vec<Real, L> to_real(Vec<T, L> raw, T) {
   return __builtin_convertvector(raw, Vec<Real, L>);

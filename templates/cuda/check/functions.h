@@ -33,6 +33,7 @@ enum ExpressionFunction {
   function_silu,
   function_gelu,
   function_gelu_erf,
+  function_remainder,
   function_random
 };
 
@@ -110,6 +111,8 @@ KILN_DEVICE double function_value(int function, double x, double y, double z) {
       return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
     case function_gelu_erf:
       return 0.5 * x * erfc(-0.70710678118654752 * x);
+    case function_remainder:
+      return counter(y) > 0 && is_counter(x) ? double(counter(x) % counter(y)) : 0;
     case function_random: {  // 24 bits
       const unsigned bits =
           mixed_bits(mixed_bits(mixed_bits(0, counter(x)), counter(y)), counter(z));

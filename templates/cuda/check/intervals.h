@@ -28,7 +28,8 @@ enum ExpressionCourse {
   course_quotient,
   course_comparison,  // of two arguments: no number
   course_choice,      // where(c, x, y)
-  course_drawn        // a number from 0 to 1 that follows from whole numbers alone
+  course_drawn,       // a number from 0 to 1 that follows from whole numbers alone
+  course_remainder    // of whole numbers; of others it is any number
 };
 
 enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call, op_reduced };
@@ -47,6 +48,8 @@ struct ExpressionStep {
 };
 
 constexpr int kMostSteps = 96;
+/// Of them what is reduced and read.
+constexpr int kMostReduced = 12;
 
 KILN_DEVICE bool is_empty(const Interval& x) { return x.low > x.high; }
 KILN_DEVICE bool contains(const Interval& x, double value) {
@@ -199,21 +202,38 @@ KILN_DEVICE Interval drawn(const ExpressionStep& f, const Interval* of, const Pr
   return exactly(function_value(f.which, of[0].low, of[1].low, of[2].low), p);
 }
 
+KILN_DEVICE Interval remainder_of(const ExpressionStep& f, const Interval* of, const Precision& p) {
+  for (int i = 0; i < 2; ++i)
+    if (of[i].nan || of[i].low != of[i].high || !is_counter(of[i].low)) return anything(p);
+  if (of[1].low == 0) return anything(p);
+  return exactly(function_value(f.which, of[0].low, of[1].low, 0), p);
+}
+
+KILN_DEVICE bool is_whole(const Interval& x) {
+  return x.low == x.high && !x.nan && is_counter(fabs(x.low));
+}
+/// What additions and multiplications make of x and y. Whole numbers that fp32 has are not rounded.
+KILN_DEVICE Interval rounded_once(const Interval& z, const Interval& x, const Interval& y,
+                                  const ExpressionStep& f, const Precision& p) {
+  return is_whole(x) && is_whole(y) && is_whole(z) ? z : rounded(z, f, p, 0);
+}
+
 KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int truth,
                             const Precision& p) {
   if (f.course == course_choice) return chosen(truth, of[1], of[2], p);
   if (f.course == course_drawn) return drawn(f, of, p);
+  if (f.course == course_remainder) return remainder_of(f, of, p);
   for (int i = 0; i < f.arity; ++i)
     if (is_empty(of[i])) return nothing(p);
   const Interval& x = of[0];
   const Interval& y = of[1];
   switch (f.course) {
     case course_sum:
-      return rounded(sum_of(x, y, p), f, p, 0);
+      return rounded_once(sum_of(x, y, p), x, y, f, p);
     case course_difference:
-      return rounded(sum_of(x, {-y.high, -y.low, y.nan}, p), f, p, 0);
+      return rounded_once(sum_of(x, {-y.high, -y.low, y.nan}, p), x, y, f, p);
     case course_product:
-      return rounded(product_of(x, y, p), f, p, 0);
+      return rounded_once(product_of(x, y, p), x, y, f, p);
     case course_quotient:
       return rounded(quotient_of(x, y, p), f, p, 0);
     default:

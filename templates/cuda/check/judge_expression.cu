@@ -3,27 +3,37 @@
 // intervals.h, reduced.h and judge.cu.
 #pragma once
 
-/// An element of an operand of the expression: how far apart those of neighbouring rows, columns
-/// and batches are.
+/// Memory of an expression: how far apart its elements of neighbouring rows, columns and batches
+/// are (0: all rows, or all columns, share one), and how many neighbouring rows and columns of D
+/// share one.
 struct Extra {
   const void* data;
   i64 row, column, batch;
   i64 type;
+  i64 per_row, per_column;
 };
 
 /// What these kernels know of the expression, in the device's memory.
 struct CheckedExpression {
   Precision precision;
   Extra extra[8];
-  Extra reduced[4];  // an Interval for each line of what the expression reduces and reads
-  Extra stored;      // what is compared: D, or an output beside it; or what such lines are put in
+  Extra reduced[kMostReduced];  // an Interval for each line and block that is reduced and read
+  Extra stored;  // what is compared: D, or an output beside it; or what such intervals are put in
   i64 operands, lines, result, reduction;
-  i64 puts;  // whether lines are put, not compared
+  i64 puts;  // whether intervals are put, not compared
   ExpressionStep steps[kMostSteps];
 };
 
 KILN_DEVICE i64 place_in(const Extra& x, i64 batch, i64 row, i64 column) {
+  // Few are shared, and a division of 64 bits is dear.
+  if (x.per_row != 1) row /= x.per_row;
+  if (x.per_column != 1) column /= x.per_column;
   return batch * x.batch + row * x.row + column * x.column;
+}
+
+/// Whether a row, or a column, is the first of those that share an element.
+KILN_DEVICE bool is_first(i64 step, i64 per, i64 at) {
+  return step == 0 ? at == 0 : per == 1 || at % per == 0;
 }
 
 /// What is stored of an element of D.
@@ -32,7 +42,7 @@ KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allow
                                i64 column) {
   const i64 i = (batch * g.m + row) * g.n + column;
   double value, error, operands[8];
-  Interval reduced[4];
+  Interval reduced[kMostReduced];
   affine(g, t, allow, known.sums[i], known.magnitudes[i], known.c,
          batch * g.stride_c + row * g.ldc + column, row, column, value, error);
   for (int o = 0; o < e.operands; ++o)
@@ -50,7 +60,8 @@ KILN_DEVICE void count_wrong(u64* out, i64 index) {
   atomicMin(&out[1], u64(index));
 }
 
-/// As check_judge, of what is stored of each element of D, or of each line: by its first element.
+/// As check_judge, of what is stored of each element of D, or of each line or block: by its first
+/// element.
 extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGpuArgs g,
                                                   const __grid_constant__ Types t,
                                                   const __grid_constant__ Allowance allow,
@@ -63,7 +74,9 @@ extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGp
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
-    if ((e.stored.row == 0 && row > 0) || (e.stored.column == 0 && column > 0)) continue;
+    if (!is_first(e.stored.row, e.stored.per_row, row) ||
+        !is_first(e.stored.column, e.stored.per_column, column))
+      continue;
     const Interval all = stored_of(g, t, allow, {sums, magnitudes, c}, e, batch, row, column);
     const double got = load(e.stored.data, type, place_in(e.stored, batch, row, column));
     // Integers have no NaN: what becomes of one is 0.
@@ -121,5 +134,47 @@ extern "C" __global__ void check_reduction(const __grid_constant__ KilnGpuArgs g
         count_wrong(out, (batch * g.m + row0) * g.n + column0);
     }
     __syncthreads();
+  }
+}
+
+/// What a right kernel may make of one block, whose first element this is: of `rows` × `columns`
+/// elements, which are fewer at D's edge.
+KILN_DEVICE Interval block_of(const KilnGpuArgs& g, const Types& t, const Allowance& allow,
+                              const Known& known, const CheckedExpression& e, i64 batch, i64 row0,
+                              i64 column0, i64 rows, i64 columns) {
+  const int how = int(e.reduction);
+  const auto element = [&](i64 i) {
+    return stored_of(g, t, allow, known, e, batch, row0 + i / columns, column0 + i % columns);
+  };
+  // One of two neighbours is as it is; without the odd one, the even one.
+  if (how == reduce_even || how == reduce_odd)
+    return element(how == reduce_odd && rows * columns > 1 ? 1 : 0);
+  ReducedElements all = no_elements(how, e.precision);
+  for (i64 i = 0; i < rows * columns; ++i) {
+    const ExpectedReduction one = expected_in(element(i), e.precision);
+    take_in(all, one.value, one.error, e.precision);
+  }
+  return interval_of(expected_of(all, e.precision), e.precision);
+}
+
+/// Puts what is made of blocks, of so few elements that a thread takes in all of them, where
+/// check_judge_expression reads it.
+extern "C" __global__ void check_put_blocks(const __grid_constant__ KilnGpuArgs g,
+                                            const __grid_constant__ Types t,
+                                            const __grid_constant__ Allowance allow,
+                                            const double* sums, const float* magnitudes,
+                                            const void* c, u64*,
+                                            const CheckedExpression* expression) {
+  const CheckedExpression& e = *expression;
+  const i64 per_row = e.stored.per_row, per_column = e.stored.per_column;
+  const i64 lines = (g.m + per_row - 1) / per_row, blocks = (g.n + per_column - 1) / per_column;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < g.batch * lines * blocks;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 batch = i / (lines * blocks);
+    const i64 row0 = i / blocks % lines * per_row, column0 = i % blocks * per_column;
+    const i64 rows = g.m - row0 < per_row ? g.m - row0 : per_row;
+    const i64 columns = g.n - column0 < per_column ? g.n - column0 : per_column;
+    ((Interval*)e.stored.data)[place_in(e.stored, batch, row0, column0)] =
+        block_of(g, t, allow, {sums, magnitudes, c}, e, batch, row0, column0, rows, columns);
   }
 }

@@ -3,7 +3,15 @@
 // without headers. Expects intervals.h.
 #pragma once
 
-enum ExpressionReduction { reduce_none, reduce_sum, reduce_max, reduce_min, reduce_logsumexp };
+enum ExpressionReduction {
+  reduce_none,
+  reduce_sum,
+  reduce_max,
+  reduce_min,
+  reduce_logsumexp,
+  reduce_even,  // the one or the other of two neighbours: nothing is made of them
+  reduce_odd
+};
 
 /// Of the elements that were taken in.
 struct ReducedElements {

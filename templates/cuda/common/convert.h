@@ -26,6 +26,14 @@ KILN_DEVICE Real to_real(Float8E4 x, Float8E4) {
 }
 KILN_DEVICE Real to_real(Float8E5 x, Float8E5) { return to_real(Half{u16(x.bits << 8)}, Half{}); }
 //% end
+//% if soft_fp8
+KILN_DEVICE Real to_real(Float8E4 x, Float8E4) {
+  const u32 magnitude = x.bits & 0x7f, sign = u32(x.bits & 0x80) << 24;
+  // The product puts the exponent's bias right, of denormals too.
+  const float number = bits_to_float(magnitude << 20) * 0x1p120f;
+  return Real(bits_to_float(sign | (magnitude == 0x7f ? 0x7fc00000 : float_to_bits(number))));
+}
+//% end
 template <typename T>
 KILN_DEVICE Real to_real(T x) {
   return to_real(x, T{});
@@ -59,6 +67,11 @@ KILN_DEVICE Float8E4 from_real(Real x, Float8E4) {
 KILN_DEVICE Float8E5 from_real(Real x, Float8E5) {
   return Float8E5{u8(floats_to_e5m2(float(x), 0.0f))};
 }
+//% end
+//% if soft_fp8
+
+//% include cuda/common/e4m3.h
+KILN_DEVICE Float8E4 from_real(Real x, Float8E4) { return Float8E4{nearest_e4m3(float(x))}; }
 //% end
 
 /// Two neighbours in one register, the first in the low half.

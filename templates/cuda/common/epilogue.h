@@ -369,6 +369,9 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
 /// What the expression reads for one element; those outside D read nothing.
 struct Extras {
   //% include expression/fields
+  //% if reads_pairs
+  //% include expression/pair_fields
+  //% end
 };
 KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   using Value = Real;
@@ -377,6 +380,25 @@ KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
   //% include expression/loads
   return x;
 }
+//% if reads_pairs
+/// What one of two neighbours reads of the other: of an element, what it shows.
+KILN_DEVICE void show_to_neighbour(const Output& out, Real v, i64 row, i64 column, Extras& x) {
+  using Value = Real;
+  //% include expression/pair_values
+}
+/// Of columns 2i (x) and 2i + 1 (y) in one lane; `second`: D has the other one.
+KILN_DEVICE void take_from_neighbour(Extras& x, Extras& y, bool second) {
+  //% include expression/pair_in_lane
+}
+KILN_DEVICE Real of_lane(Real x, int apart, bool takes) {
+  const Real other = __shfl_xor_sync(0xffffffff, x, apart);
+  return takes ? other : x;
+}
+/// Of a column whose neighbour is in the lane `apart` from this one: in all lanes of a warp.
+KILN_DEVICE void take_from_lane(Extras& x, int apart, bool odd, bool second) {
+  //% include expression/pair_of_lanes
+}
+//% end
 /// The expression's value for one element; what else is stored is left in `x`.
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
   using Value = Real;
@@ -415,7 +437,7 @@ KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
 
 //% include cuda/common/pairs.h
 //% end
-//% if reduces
+//% if reduces || behind_blocks
 
 //% include cuda/common/reductions.cu
 //% end

@@ -56,6 +56,12 @@ KILN_DEVICE Real gelu_erf(Real x) { return Real(0.5) * x * erfc(Real(-0.70710678
 //% if uses_round
 KILN_DEVICE Real nearest(Real x) { return rint(x); }
 //% end
+//% if uses_remainder
+KILN_DEVICE Real remainder(Real x, Real y) {
+  const Real rest = x - y * Real(rint(x / y));
+  return rest < Real(0) ? rest + y : rest;
+}
+//% end
 //% if uses_abs
 KILN_DEVICE Real absolute(Real x) { return fabs(x); }
 //% end

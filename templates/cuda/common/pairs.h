@@ -34,6 +34,19 @@ KILN_DEVICE typename InMemory<T>::Two word_at(const T* from) {
 KILN_DEVICE TwoDoubles word_at(const double* from) {
   return TwoDoubles{bits_if(from, true), bits_if(from + 1, true)};
 }
+/// The same of a vector, which is read again for each line: ordinary loads, of which the compiler
+/// makes one.
+template <typename T>
+KILN_DEVICE typename InMemory<T>::One bits_at(const T* from) {
+  return *reinterpret_cast<const typename InMemory<T>::One*>(from);
+}
+template <typename T>
+KILN_DEVICE typename InMemory<T>::Two word_of_line(const T* from) {
+  return *reinterpret_cast<const typename InMemory<T>::Two*>(from);
+}
+KILN_DEVICE TwoDoubles word_of_line(const double* from) {
+  return TwoDoubles{bits_at(from), bits_at(from + 1)};
+}
 KILN_DEVICE u32 word_of(u16 x, u16 y) { return u32(x) | u32(y) << 16; }
 KILN_DEVICE u64 word_of(u32 x, u32 y) { return u64(x) | u64(y) << 32; }
 KILN_DEVICE TwoDoubles word_of(u64 x, u64 y) { return TwoDoubles{x, y}; }
@@ -83,7 +96,7 @@ KILN_DEVICE bool pairs_fit(const Output& out) {
   //% include expression/pairs_fit
 }
 
-/// What is read of matrices for two elements.
+/// What is read of matrices and vectors for two elements.
 struct Words {
   //% include expression/words
 };
@@ -104,7 +117,7 @@ KILN_DEVICE Words words_at_edge(const Output& out, i64 row, i64 column) {
   //% include expression/words_at_edge
   return w;
 }
-/// What is read of vectors and of single values for one element.
+/// What is read of single values for one element.
 template <bool Inside>
 KILN_DEVICE Extras vectors_at(const Output& out, i64 row, i64 column) {
   using Value = Real;

@@ -3,7 +3,11 @@
 // the same bits. Expects abi.h, types.h, convert.h, and from the parameters Real.
 #pragma once
 
-constexpr int kReducing = 512;           // threads of a block
+//% if reduces_first
+constexpr int kReducing = 512;  // threads of a block
+//% else
+constexpr int kReducing = 256;  // threads of a block of the step behind, which reduces rows
+//% end
 constexpr int kChains = kReducing / 32;  // of a column
 
 KILN_DEVICE Real infinity() { return Real(bits_to_float(0x7f800000)); }
@@ -93,6 +97,15 @@ struct LineOfLane {
   }
 };
 
+//% if no_shuffles
+/// How one of them reduces a line that no other one has.
+struct OneThread {
+  template <typename R>
+  KILN_DEVICE Real of(const Line& line, Real largest) {
+    return chain<R>(line, 0, 1, largest);
+  }
+};
+//% end
 //% if !no_shuffles
 /// How lanes that lie kFirst and its doubles below kEnd apart reduce what each of them has.
 template <int kFirst, int kEnd>
@@ -129,6 +142,10 @@ struct Reduced<LogSumExp, Threads> {
 };
 //% end
 
+//% if overlaps
+KILN_DEVICE void wait_for_previous_grid();
+//% end
+//% if reduces
 KILN_DEVICE Real* values_of(const KilnGpuArgs& args, int i, i64 batch) {
   return static_cast<Real*>(args.outputs[i]) + batch * args.output_stride[i];
 }
@@ -138,13 +155,16 @@ KILN_DEVICE void store_reduced(const KilnGpuArgs& args, int i, i64 batch, i64 at
 }
 
 template <typename R, typename T>
+KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) {
+  const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
+  const Real x = Reduced<R, WholeBlock>::of(line);
+  if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
+}
+//% if reduces_first
+template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
-  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
-    const i64 batch = any / args.m, row = any % args.m;
-    const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
-    const Real x = Reduced<R, WholeBlock>::of(line);
-    if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
-  }
+  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x)
+    reduce_row<R, T>(args, i, any / args.m, any % args.m);
 }
 
 template <typename R, typename T>
@@ -174,9 +194,14 @@ KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
 /// blockIdx.y is the output.
 extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce(const __grid_constant__ KilnGpuArgs args) {
+  //% if overlaps
+  wait_for_previous_grid();
+  //% end
   const int output = int(blockIdx.y);
   //% include expression/reductions
 }
+//% end
+//% end
 //% if reduces_all
 
 /// What is made of rows becomes what is made of all of them: a block has a batch.
@@ -190,6 +215,9 @@ KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
 
 extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce_all(const __grid_constant__ KilnGpuArgs args) {
+  //% if overlaps
+  wait_for_previous_grid();
+  //% end
   const int output = int(blockIdx.y);
   //% include expression/rest
 }

@@ -14,7 +14,11 @@ store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thre
 //% if gate
 store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
 //% else
+//% if ahead
+store_tile(sums, work, args, map_d, shared.buffers, ahead, kRowOffset, group, thread);
+//% else
 store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
+//% end
 //% end
 //% end
 //% end

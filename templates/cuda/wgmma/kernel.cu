@@ -34,6 +34,10 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
       continue;
     }
     named_barrier_sync(kTurnBarrier + group, 256);
+    //% if ahead
+    Ahead ahead;
+    load_ahead(ahead, args, work, kRowOffset, thread);
+    //% end
     //% if weights
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));
@@ -71,6 +75,10 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
   while (scheduler.take(work)) {
     //% if k_groups || lists
     work.count = same_for_warp(work.count);
+    //% end
+    //% if ahead
+    Ahead ahead;
+    load_ahead(ahead, args, work, kRowOffset, thread);
     //% end
     //% if weights
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,

@@ -25,6 +25,48 @@ KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work
       store_four(mine + (s * kSums + r) * 128, &sums[s][r]);
 }
 
+//% if reads_pairs
+/// Four sums of a thread, of rows and columns as lanes that multiply have them.
+KILN_DEVICE void finish_four(const Output& out, const Acc (&sum)[4], i64 left, i64 right) {
+  Real v[4];
+  Extras x[4];
+  const auto row = [&](int i) { return kSwap ? right + (i & 1) : left + (i & 2) * 4; };
+  const auto column = [&](int i) { return kSwap ? left + (i & 2) * 4 : right + (i & 1); };
+  const auto there = [&](int i) { return row(i) < out.rows && column(i) < out.columns; };
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) {
+    Acc own = sum[i];
+    //% if zero_a
+    subtract_zeros(out, own, row(i), column(i));
+    //% end
+    //% if line_scale_a || line_scale_b || halves
+    v[i] = product(scaled(out, Real(own), row(i), column(i)), out.alpha);
+    //% else
+    v[i] = product(Real(own), out.alpha);
+    //% end
+    if (out.c && there(i)) v[i] += out.beta * to_real(out.c[row(i) * out.ldc + column(i)]);
+    x[i] = extras_at(out, row(i), column(i));
+    show_to_neighbour(out, v[i], row(i), column(i), x[i]);
+  }
+  //% if swap
+  const bool odd = (threadIdx.x & 4) != 0;
+  _Pragma("unroll") for (int i = 0; i < 4; ++i)
+    take_from_lane(x[i], 4, odd, left + (i & 2) * 4 + 1 < out.columns);
+  //% else
+  _Pragma("unroll") for (int i = 0; i < 4; i += 2)
+    take_from_neighbour(x[i], x[i + 1], right + 1 < out.columns);
+  //% end
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) {
+    if (!there(i)) continue;
+    v[i] = finish(out, v[i], row(i), column(i), x[i]);
+    //% if outputs
+    store_beside(out, row(i), column(i), x[i]);
+    //% end
+    //% if stores_d
+    out.d[row(i) * out.ldd + column(i)] = from_real(v[i], TypeD{});
+    //% end
+  }
+}
+//% else
 KILN_DEVICE void finish_one(const Output& out, Acc sum,
                             //% if gate
                             Acc other,
@@ -70,6 +112,7 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum,
   *d = from_real(x, TypeD{});
   //% end
 }
+//% end
 
 //% if gate
 /// Quads of four sums of D in 64 left rows: a warp's lie behind another's. Where the sums that a
@@ -173,10 +216,14 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
   const i64 left =
       i64(work.left) * kLeftTile + region * kWarpgroupRows + s * 64 + thread / 32 * 16 + lane / 4;
   const i64 right = i64(work.right) * kRightTile + quad * 8 + lane % 4 * 2;
+  //% if reads_pairs
+  finish_four(out, sum, left, right);
+  //% else
   _Pragma("unroll") for (int i = 0; i < 4; ++i) {
     const i64 l = left + (i & 2) * 4, r = right + (i & 1);
     finish_one(out, sum[i], kSwap ? r : l, kSwap ? l : r);
   }
+  //% end
   //% end
   //% if amax
   raise_amax(out.amax, out.largest);

@@ -56,9 +56,46 @@ KILN_DEVICE void fill_with_words(u32 buffer, int lane, F&& word) {
 //% end
 //% end
 
+/// A warp's part of a tile: its first element, and whether all of it is in D, in words of memory.
+struct WarpTile {
+  i64 left0, right0;
+  bool inside, in_pairs;
+};
+KILN_DEVICE WarpTile warp_tile(const Output& out, const Work& work, u32 row_offset, int thread) {
+  WarpTile at;
+  at.left0 = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16;
+  at.right0 = i64(work.right) * kRightTile;
+  at.inside = at.left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
+              at.right0 + kRightTile <= (kSwap ? out.rows : out.columns);
+  at.in_pairs = at.inside && pairs_fit(out);
+  return at;
+}
+KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const WarpTile& at,
+                           int turn, int lane) {
+  of_turn::load_words(words, out, at.left0 + turn / (kSums / kHeld) * 64 + lane / 4,
+                      at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
+                      at.in_pairs);
+}
+//% if ahead
+/// What the expression reads of matrices for all of a tile, loaded before its sums are there.
+struct Ahead {
+  Words words[kTurns][kHeld / 2];
+};
+KILN_DEVICE void load_ahead(Ahead& all, const KilnGpuArgs& args, const Work& work, u32 row_offset,
+                            int thread) {
+  const Output out = output_of(args, work.batch);
+  const WarpTile at = warp_tile(out, work, row_offset, thread);
+  _Pragma("unroll") for (int turn = 0; turn < kTurns; ++turn)
+    load_turn(all.words[turn], out, at, turn, thread & 31);
+}
+//% end
+
 /// One warpgroup's part of a tile.
 KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& work,
                             const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+                            //% if ahead
+                            const Ahead& loaded,
+                            //% end
                             u32 row_offset, int group, int thread) {
   Output out = output_of(args, work.batch);
   //% if halves
@@ -66,11 +103,7 @@ KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& wor
   //% end
   keep_in_register(out.alpha);
   const int warp = thread / 32, lane = thread & 31;
-  const i64 left0 = i64(work.left) * kLeftTile + row_offset + warp * 16;
-  const i64 right0 = i64(work.right) * kRightTile;
-  const bool inside = left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
-                      right0 + kRightTile <= (kSwap ? out.rows : out.columns);
-  const bool in_pairs = inside && pairs_fit(out);
+  const WarpTile at = warp_tile(out, work, row_offset, thread);
   //% if integer_d
   const bool exact = out.whole;
   //% else
@@ -79,23 +112,30 @@ KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& wor
   //% if store != direct
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
   //% end
+  //% if ahead
+  constexpr int kUnrolled = kTurns;
+  //% else
+  constexpr int kUnrolled = 1;
   // What the next turn needs of matrices is on its way while this one computes.
   Words next[kHeld / 2];
-  of_turn::load_words(next, out, left0 + lane / 4, right0 + lane % 4 * 2, 0, in_pairs);
-  _Pragma("unroll 1") for (int turn = 0; turn < kTurns; ++turn) {
-    const i64 left = left0 + turn / (kSums / kHeld) * 64;
-    const i64 right = right0 + turn % (kSums / kHeld) * (kHeld * 2);
+  load_turn(next, out, at, 0, lane);
+  //% end
+  _Pragma("unroll kUnrolled") for (int turn = 0; turn < kTurns; ++turn) {
+    const i64 left = at.left0 + turn / (kSums / kHeld) * 64;
+    const i64 right = at.right0 + turn % (kSums / kHeld) * (kHeld * 2);
     Acc some[kHeld];
+    //% if ahead
+    _Pragma("unroll") for (int e = 0; e < kHeld; ++e)
+      some[e] = sums[turn / (kSums / kHeld)][turn % (kSums / kHeld) * kHeld + e];
+    const Words(&words)[kHeld / 2] = loaded.words[turn];
+    //% else
     take_sums(some, sums, turn);
     Words words[kHeld / 2];
     _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
-    const int then = turn + 1;
-    if (then < kTurns)
-      of_turn::load_words(next, out, left0 + then / (kSums / kHeld) * 64 + lane / 4,
-                          right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
-                          in_pairs);
-    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, inside, in_pairs,
-                         0);
+    if (turn + 1 < kTurns) load_turn(next, out, at, turn + 1, lane);
+    //% end
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,
+                         at.in_pairs, 0);
     //% if store == direct && stores_d
     of_turn::store_direct(some, out, left + lane / 4, right + lane % 4 * 2, exact);
     //% end

@@ -204,6 +204,20 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     extras[e] = extras_at(out, row_of(l, r), column_of(l, r));
   }
   //% end
+  //% if reads_pairs
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    show_to_neighbour(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]);
+  }
+  //% if swap
+  const bool odd = (threadIdx.x & 4) != 0;
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
+    take_from_lane(extras[e], 4, odd, left + (e & 2) * 4 + 1 < out.columns);
+  //% else
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += 2)
+    take_from_neighbour(extras[e], extras[e + 1], right + (i + e) / 4 * 8 + 1 < out.columns);
+  //% end
+  //% end
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));

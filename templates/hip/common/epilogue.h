@@ -277,7 +277,7 @@ KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 colum
   finish(out, sum, row, column);
   //% end
 }
-//% if reduces
+//% if reduces || behind_blocks
 
 //% include hip/common/words.h
 //% include cuda/common/reductions.cu

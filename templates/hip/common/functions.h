@@ -7,6 +7,10 @@
 KILN_DEVICE float nearest(float x) { return __builtin_rintf(x); }
 KILN_DEVICE double nearest(double x) { return __builtin_rint(x); }
 //% end
+//% if uses_remainder
+KILN_DEVICE float remainder(float x, float y) { return x - y * __builtin_floorf(x / y); }
+KILN_DEVICE double remainder(double x, double y) { return x - y * __builtin_floor(x / y); }
+//% end
 //% if uses_abs || uses_tanh || uses_erf
 KILN_DEVICE float absolute(float x) { return __builtin_fabsf(x); }
 KILN_DEVICE double absolute(double x) { return __builtin_fabs(x); }

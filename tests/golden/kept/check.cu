@@ -512,6 +512,7 @@ enum ExpressionFunction {
   function_silu,
   function_gelu,
   function_gelu_erf,
+  function_remainder,
   function_random
 };
 
@@ -589,6 +590,8 @@ KILN_DEVICE double function_value(int function, double x, double y, double z) {
       return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
     case function_gelu_erf:
       return 0.5 * x * erfc(-0.70710678118654752 * x);
+    case function_remainder:
+      return counter(y) > 0 && is_counter(x) ? double(counter(x) % counter(y)) : 0;
     case function_random: {  // 24 bits
       const unsigned bits =
           mixed_bits(mixed_bits(mixed_bits(0, counter(x)), counter(y)), counter(z));
@@ -628,7 +631,8 @@ enum ExpressionCourse {
   course_quotient,
   course_comparison,  // of two arguments: no number
   course_choice,      // where(c, x, y)
-  course_drawn        // a number from 0 to 1 that follows from whole numbers alone
+  course_drawn,       // a number from 0 to 1 that follows from whole numbers alone
+  course_remainder    // of whole numbers; of others it is any number
 };
 
 enum ExpressionOp { op_acc, op_operand, op_number, op_index, op_call, op_reduced };
@@ -647,6 +651,8 @@ struct ExpressionStep {
 };
 
 constexpr int kMostSteps = 96;
+/// Of them what is reduced and read.
+constexpr int kMostReduced = 12;
 
 KILN_DEVICE bool is_empty(const Interval& x) { return x.low > x.high; }
 KILN_DEVICE bool contains(const Interval& x, double value) {
@@ -799,21 +805,38 @@ KILN_DEVICE Interval drawn(const ExpressionStep& f, const Interval* of, const Pr
   return exactly(function_value(f.which, of[0].low, of[1].low, of[2].low), p);
 }
 
+KILN_DEVICE Interval remainder_of(const ExpressionStep& f, const Interval* of, const Precision& p) {
+  for (int i = 0; i < 2; ++i)
+    if (of[i].nan || of[i].low != of[i].high || !is_counter(of[i].low)) return anything(p);
+  if (of[1].low == 0) return anything(p);
+  return exactly(function_value(f.which, of[0].low, of[1].low, 0), p);
+}
+
+KILN_DEVICE bool is_whole(const Interval& x) {
+  return x.low == x.high && !x.nan && is_counter(fabs(x.low));
+}
+/// What additions and multiplications make of x and y. Whole numbers that fp32 has are not rounded.
+KILN_DEVICE Interval rounded_once(const Interval& z, const Interval& x, const Interval& y,
+                                  const ExpressionStep& f, const Precision& p) {
+  return is_whole(x) && is_whole(y) && is_whole(z) ? z : rounded(z, f, p, 0);
+}
+
 KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int truth,
                             const Precision& p) {
   if (f.course == course_choice) return chosen(truth, of[1], of[2], p);
   if (f.course == course_drawn) return drawn(f, of, p);
+  if (f.course == course_remainder) return remainder_of(f, of, p);
   for (int i = 0; i < f.arity; ++i)
     if (is_empty(of[i])) return nothing(p);
   const Interval& x = of[0];
   const Interval& y = of[1];
   switch (f.course) {
     case course_sum:
-      return rounded(sum_of(x, y, p), f, p, 0);
+      return rounded_once(sum_of(x, y, p), x, y, f, p);
     case course_difference:
-      return rounded(sum_of(x, {-y.high, -y.low, y.nan}, p), f, p, 0);
+      return rounded_once(sum_of(x, {-y.high, -y.low, y.nan}, p), x, y, f, p);
     case course_product:
-      return rounded(product_of(x, y, p), f, p, 0);
+      return rounded_once(product_of(x, y, p), x, y, f, p);
     case course_quotient:
       return rounded(quotient_of(x, y, p), f, p, 0);
     default:
@@ -865,7 +888,15 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result
 // logarithm of the sum of e^x. On a GPU and, by tuner/verify/interval.h, on the CPU: plain C++
 // without headers. Expects intervals.h.
 
-enum ExpressionReduction { reduce_none, reduce_sum, reduce_max, reduce_min, reduce_logsumexp };
+enum ExpressionReduction {
+  reduce_none,
+  reduce_sum,
+  reduce_max,
+  reduce_min,
+  reduce_logsumexp,
+  reduce_even,  // the one or the other of two neighbours: nothing is made of them
+  reduce_odd
+};
 
 /// Of the elements that were taken in.
 struct ReducedElements {
@@ -1216,27 +1247,37 @@ extern "C" __global__ void check_amax(const __grid_constant__ KilnGpuArgs g,
 // of products in higher precision; what it reduces and reads itself is worked out before. Expects
 // intervals.h, reduced.h and judge.cu.
 
-/// An element of an operand of the expression: how far apart those of neighbouring rows, columns
-/// and batches are.
+/// Memory of an expression: how far apart its elements of neighbouring rows, columns and batches
+/// are (0: all rows, or all columns, share one), and how many neighbouring rows and columns of D
+/// share one.
 struct Extra {
   const void* data;
   i64 row, column, batch;
   i64 type;
+  i64 per_row, per_column;
 };
 
 /// What these kernels know of the expression, in the device's memory.
 struct CheckedExpression {
   Precision precision;
   Extra extra[8];
-  Extra reduced[4];  // an Interval for each line of what the expression reduces and reads
-  Extra stored;      // what is compared: D, or an output beside it; or what such lines are put in
+  Extra reduced[kMostReduced];  // an Interval for each line and block that is reduced and read
+  Extra stored;  // what is compared: D, or an output beside it; or what such intervals are put in
   i64 operands, lines, result, reduction;
-  i64 puts;  // whether lines are put, not compared
+  i64 puts;  // whether intervals are put, not compared
   ExpressionStep steps[kMostSteps];
 };
 
 KILN_DEVICE i64 place_in(const Extra& x, i64 batch, i64 row, i64 column) {
+  // Few are shared, and a division of 64 bits is dear.
+  if (x.per_row != 1) row /= x.per_row;
+  if (x.per_column != 1) column /= x.per_column;
   return batch * x.batch + row * x.row + column * x.column;
+}
+
+/// Whether a row, or a column, is the first of those that share an element.
+KILN_DEVICE bool is_first(i64 step, i64 per, i64 at) {
+  return step == 0 ? at == 0 : per == 1 || at % per == 0;
 }
 
 /// What is stored of an element of D.
@@ -1245,7 +1286,7 @@ KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allow
                                i64 column) {
   const i64 i = (batch * g.m + row) * g.n + column;
   double value, error, operands[8];
-  Interval reduced[4];
+  Interval reduced[kMostReduced];
   affine(g, t, allow, known.sums[i], known.magnitudes[i], known.c,
          batch * g.stride_c + row * g.ldc + column, row, column, value, error);
   for (int o = 0; o < e.operands; ++o)
@@ -1263,7 +1304,8 @@ KILN_DEVICE void count_wrong(u64* out, i64 index) {
   atomicMin(&out[1], u64(index));
 }
 
-/// As check_judge, of what is stored of each element of D, or of each line: by its first element.
+/// As check_judge, of what is stored of each element of D, or of each line or block: by its first
+/// element.
 extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGpuArgs g,
                                                   const __grid_constant__ Types t,
                                                   const __grid_constant__ Allowance allow,
@@ -1276,7 +1318,9 @@ extern "C" __global__ void check_judge_expression(const __grid_constant__ KilnGp
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < count;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 batch = i / (g.m * g.n), row = i / g.n % g.m, column = i % g.n;
-    if ((e.stored.row == 0 && row > 0) || (e.stored.column == 0 && column > 0)) continue;
+    if (!is_first(e.stored.row, e.stored.per_row, row) ||
+        !is_first(e.stored.column, e.stored.per_column, column))
+      continue;
     const Interval all = stored_of(g, t, allow, {sums, magnitudes, c}, e, batch, row, column);
     const double got = load(e.stored.data, type, place_in(e.stored, batch, row, column));
     // Integers have no NaN: what becomes of one is 0.
@@ -1334,5 +1378,47 @@ extern "C" __global__ void check_reduction(const __grid_constant__ KilnGpuArgs g
         count_wrong(out, (batch * g.m + row0) * g.n + column0);
     }
     __syncthreads();
+  }
+}
+
+/// What a right kernel may make of one block, whose first element this is: of `rows` × `columns`
+/// elements, which are fewer at D's edge.
+KILN_DEVICE Interval block_of(const KilnGpuArgs& g, const Types& t, const Allowance& allow,
+                              const Known& known, const CheckedExpression& e, i64 batch, i64 row0,
+                              i64 column0, i64 rows, i64 columns) {
+  const int how = int(e.reduction);
+  const auto element = [&](i64 i) {
+    return stored_of(g, t, allow, known, e, batch, row0 + i / columns, column0 + i % columns);
+  };
+  // One of two neighbours is as it is; without the odd one, the even one.
+  if (how == reduce_even || how == reduce_odd)
+    return element(how == reduce_odd && rows * columns > 1 ? 1 : 0);
+  ReducedElements all = no_elements(how, e.precision);
+  for (i64 i = 0; i < rows * columns; ++i) {
+    const ExpectedReduction one = expected_in(element(i), e.precision);
+    take_in(all, one.value, one.error, e.precision);
+  }
+  return interval_of(expected_of(all, e.precision), e.precision);
+}
+
+/// Puts what is made of blocks, of so few elements that a thread takes in all of them, where
+/// check_judge_expression reads it.
+extern "C" __global__ void check_put_blocks(const __grid_constant__ KilnGpuArgs g,
+                                            const __grid_constant__ Types t,
+                                            const __grid_constant__ Allowance allow,
+                                            const double* sums, const float* magnitudes,
+                                            const void* c, u64*,
+                                            const CheckedExpression* expression) {
+  const CheckedExpression& e = *expression;
+  const i64 per_row = e.stored.per_row, per_column = e.stored.per_column;
+  const i64 lines = (g.m + per_row - 1) / per_row, blocks = (g.n + per_column - 1) / per_column;
+  for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < g.batch * lines * blocks;
+       i += i64(gridDim.x) * blockDim.x) {
+    const i64 batch = i / (lines * blocks);
+    const i64 row0 = i / blocks % lines * per_row, column0 = i % blocks * per_column;
+    const i64 rows = g.m - row0 < per_row ? g.m - row0 : per_row;
+    const i64 columns = g.n - column0 < per_column ? g.n - column0 : per_column;
+    ((Interval*)e.stored.data)[place_in(e.stored, batch, row0, column0)] =
+        block_of(g, t, allow, {sums, magnitudes, c}, e, batch, row0, column0, rows, columns);
   }
 }

@@ -397,6 +397,19 @@ KILN_DEVICE typename InMemory<T>::Two word_at(const T* from) {
 KILN_DEVICE TwoDoubles word_at(const double* from) {
   return TwoDoubles{bits_if(from, true), bits_if(from + 1, true)};
 }
+/// The same of a vector, which is read again for each line: ordinary loads, of which the compiler
+/// makes one.
+template <typename T>
+KILN_DEVICE typename InMemory<T>::One bits_at(const T* from) {
+  return *reinterpret_cast<const typename InMemory<T>::One*>(from);
+}
+template <typename T>
+KILN_DEVICE typename InMemory<T>::Two word_of_line(const T* from) {
+  return *reinterpret_cast<const typename InMemory<T>::Two*>(from);
+}
+KILN_DEVICE TwoDoubles word_of_line(const double* from) {
+  return TwoDoubles{bits_at(from), bits_at(from + 1)};
+}
 KILN_DEVICE u32 word_of(u16 x, u16 y) { return u32(x) | u32(y) << 16; }
 KILN_DEVICE u64 word_of(u32 x, u32 y) { return u64(x) | u64(y) << 32; }
 KILN_DEVICE TwoDoubles word_of(u64 x, u64 y) { return TwoDoubles{x, y}; }
@@ -448,8 +461,9 @@ KILN_DEVICE bool pairs_fit(const Output& out) {
          in_words(out.y2, out.ldy2);
 }
 
-/// What is read of matrices for two elements.
+/// What is read of matrices and vectors for two elements.
 struct Words {
+  typename InMemory<float>::One x0;
   typename InMemory<Bfloat>::Two x1;
   typename InMemory<Bfloat>::One x3, next3;
 };
@@ -459,7 +473,8 @@ template <int kDown, int kRight>
 KILN_DEVICE Words words_inside(const Output& out, i64 row, i64 column) {
   constexpr bool first = true, second = true;
   Words w;
-  w.x1 = word_at(out.x1 + column);
+  w.x0 = bits_at(out.x0 + row);
+  w.x1 = word_of_line(out.x1 + column);
   w.x3 = bits_if(out.x3 + column * out.ld3 + row, first);
   w.next3 = bits_if(out.x3 + (column + kRight) * out.ld3 + (row + kDown), second);
   return w;
@@ -469,19 +484,19 @@ KILN_DEVICE Words words_at_edge(const Output& out, i64 row, i64 column) {
   const bool first = row < out.rows && column < out.columns;
   const bool second = row + kDown < out.rows && column + kRight < out.columns;
   Words w;
+  w.x0 = bits_if(out.x0 + row, first);
   w.x1 = word_of(bits_if(out.x1 + column, first),
                  bits_if(out.x1 + (column + kRight), second));
   w.x3 = bits_if(out.x3 + column * out.ld3 + row, first);
   w.next3 = bits_if(out.x3 + (column + kRight) * out.ld3 + (row + kDown), second);
   return w;
 }
-/// What is read of vectors and of single values for one element.
+/// What is read of single values for one element.
 template <bool Inside>
 KILN_DEVICE Extras vectors_at(const Output& out, i64 row, i64 column) {
   using Value = Real;
   const bool in_row = Inside || row < out.rows, in_column = Inside || column < out.columns;
   Extras x;
-  x.x0 = in_row ? to_real(out.x0[row]) : Value(0);
   x.x2 = to_real(*out.x2);
   return x;
 }
@@ -491,6 +506,7 @@ KILN_DEVICE void extras_of_two(const Output& out, const Words& w, i64 row, i64 c
                                Extras& y) {
   x = vectors_at<Inside>(out, row, column);
   y = vectors_at<Inside>(out, row + kDown, column + kRight);
+  x.x0 = y.x0 = real_of_bits(w.x0, float{});
   split_word(w.x1, Bfloat{}, x.x1, y.x1);
   x.x3 = real_of_bits(w.x3, Bfloat{});
   y.x3 = real_of_bits(w.next3, Bfloat{});
@@ -508,7 +524,7 @@ KILN_DEVICE void store_two(const Output& out, i64 row, i64 column, const Extras&
   store_pair(out.y2 + row * out.ldy2 + column, x.y2, y.y2);
 }
 
-constexpr int kReducing = 512;           // threads of a block
+constexpr int kReducing = 512;  // threads of a block
 constexpr int kChains = kReducing / 32;  // of a column
 
 KILN_DEVICE Real infinity() { return Real(bits_to_float(0x7f800000)); }
@@ -616,6 +632,7 @@ struct Reduced<LogSumExp, Threads> {
   }
 };
 
+KILN_DEVICE void wait_for_previous_grid();
 KILN_DEVICE Real* values_of(const KilnGpuArgs& args, int i, i64 batch) {
   return static_cast<Real*>(args.outputs[i]) + batch * args.output_stride[i];
 }
@@ -625,13 +642,15 @@ KILN_DEVICE void store_reduced(const KilnGpuArgs& args, int i, i64 batch, i64 at
 }
 
 template <typename R, typename T>
+KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) {
+  const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
+  const Real x = Reduced<R, WholeBlock>::of(line);
+  if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
+}
+template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
-  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
-    const i64 batch = any / args.m, row = any % args.m;
-    const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
-    const Real x = Reduced<R, WholeBlock>::of(line);
-    if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
-  }
+  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x)
+    reduce_row<R, T>(args, i, any / args.m, any % args.m);
 }
 
 template <typename R, typename T>
@@ -661,6 +680,7 @@ KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
 /// blockIdx.y is the output.
 extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce(const __grid_constant__ KilnGpuArgs args) {
+  wait_for_previous_grid();
   const int output = int(blockIdx.y);
   if (output == 0) reduce_rows<Sum, float>(args, 0);
   if (output == 1) reduce_all<LogSumExp, float>(args, 1);
@@ -677,6 +697,7 @@ KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
 
 extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce_all(const __grid_constant__ KilnGpuArgs args) {
+  wait_for_previous_grid();
   const int output = int(blockIdx.y);
   if (output == 1) reduce_rest<LogSumExp, float>(args, 1);
 }
@@ -865,6 +886,27 @@ KILN_DEVICE void fill_with_pairs(u32 buffer, int lane, F&& word) {
   }
 }
 
+/// A warp's part of a tile: its first element, and whether all of it is in D, in words of memory.
+struct WarpTile {
+  i64 left0, right0;
+  bool inside, in_pairs;
+};
+KILN_DEVICE WarpTile warp_tile(const Output& out, const Work& work, u32 row_offset, int thread) {
+  WarpTile at;
+  at.left0 = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16;
+  at.right0 = i64(work.right) * kRightTile;
+  at.inside = at.left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
+              at.right0 + kRightTile <= (kSwap ? out.rows : out.columns);
+  at.in_pairs = at.inside && pairs_fit(out);
+  return at;
+}
+KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const WarpTile& at,
+                           int turn, int lane) {
+  of_turn::load_words(words, out, at.left0 + turn / (kSums / kHeld) * 64 + lane / 4,
+                      at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
+                      at.in_pairs);
+}
+
 /// One warpgroup's part of a tile.
 KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& work,
                             const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
@@ -872,30 +914,23 @@ KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& wor
   Output out = output_of(args, work.batch);
   keep_in_register(out.alpha);
   const int warp = thread / 32, lane = thread & 31;
-  const i64 left0 = i64(work.left) * kLeftTile + row_offset + warp * 16;
-  const i64 right0 = i64(work.right) * kRightTile;
-  const bool inside = left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
-                      right0 + kRightTile <= (kSwap ? out.rows : out.columns);
-  const bool in_pairs = inside && pairs_fit(out);
+  const WarpTile at = warp_tile(out, work, row_offset, thread);
   const bool exact = false;
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
+  constexpr int kUnrolled = 1;
   // What the next turn needs of matrices is on its way while this one computes.
   Words next[kHeld / 2];
-  of_turn::load_words(next, out, left0 + lane / 4, right0 + lane % 4 * 2, 0, in_pairs);
-  _Pragma("unroll 1") for (int turn = 0; turn < kTurns; ++turn) {
-    const i64 left = left0 + turn / (kSums / kHeld) * 64;
-    const i64 right = right0 + turn % (kSums / kHeld) * (kHeld * 2);
+  load_turn(next, out, at, 0, lane);
+  _Pragma("unroll kUnrolled") for (int turn = 0; turn < kTurns; ++turn) {
+    const i64 left = at.left0 + turn / (kSums / kHeld) * 64;
+    const i64 right = at.right0 + turn % (kSums / kHeld) * (kHeld * 2);
     Acc some[kHeld];
     take_sums(some, sums, turn);
     Words words[kHeld / 2];
     _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
-    const int then = turn + 1;
-    if (then < kTurns)
-      of_turn::load_words(next, out, left0 + then / (kSums / kHeld) * 64 + lane / 4,
-                          right0 + then % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
-                          in_pairs);
-    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, inside, in_pairs,
-                         0);
+    if (turn + 1 < kTurns) load_turn(next, out, at, turn + 1, lane);
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,
+                         at.in_pairs, 0);
     const u32 here = mine + u32(turn % kStoreBuffers) * kBufferBytes;
     // An odd number of turns leaves the first buffer to the last store of the tile before.
     if (lane == 0) {

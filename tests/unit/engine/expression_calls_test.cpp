@@ -100,7 +100,8 @@ TEST(ExpressionCalls, ThePlainLoopIsRight) {
   for (int i = 0; i < 60; ++i) {
     Gemm gemm = random.next();
     gemm.epilogue = {};
-    gemm = gemm.with_expression(Expression::parse(cli::random_expression(draw)).value());
+    gemm =
+        gemm.with_expression(Expression::parse(cli::random_expression(draw, gemm.d.order)).value());
     if (!validate(gemm)) continue;  // scales of D
     ++checked;
     const Problem canonical = Problem::of(gemm).value();

@@ -77,6 +77,30 @@ TEST(Expressions, ReadWhatTheyReduce) {
             "d=exp(acc-logsumexp[m](acc))");
 }
 
+TEST(Expressions, ReadBlocksAndNeighbours) {
+  EXPECT_EQ(canonical("y=gelu(acc);s[m,n/128]=max(abs(y))/448;d=y/s[m,n/128]"),
+            "t0=gelu(acc);t1=max[m,n/128](abs(t0))/448;d=t0/t1;y0[m,n/128]=t1");
+  EXPECT_EQ(canonical("s[n/32,m]:bf16=sum(acc)"), "y0[n/32,m]:bf16=sum[m,n/32](acc)");
+  EXPECT_EQ(canonical("d=pair(even(acc)*c[m,n/2],odd(acc))"),
+            "d=where(n%2==0,even(acc)*x0[m,n/2],odd(acc))");
+  EXPECT_EQ(canonical("d=even[m/2,n](acc)-odd[m,n/2](acc)"), "d=even[m/2,n](acc)-odd(acc)");
+  // Both columns have the same.
+  EXPECT_EQ(canonical("d=acc*odd(c[m,n/2])+even(even(acc))"), "d=acc*x0[m,n/2]+even(acc)");
+  EXPECT_EQ(canonical("y=acc/sum[m](acc);s[m,n/4]=max(y);d=y/s[m,n/4]"),
+            "t0=acc/sum[m](acc);t1=max[m,n/4](t0);d=t0/t1;y0[m,n/4]=t1");
+  EXPECT_EQ(canonical("d=acc*b[n/3]+r[m/4,n]:fp16:ld=9-m%5*n/2"),
+            "d=acc*x0[n/3]+x1[m/4,n]:fp16:ld=9-m%5*n/2");
+  for (const char* text : {"t0=even(acc);d=t0*t0", "d=max[m/8,n](acc)", "d=acc*x0[batch,m,n/7]"})
+    EXPECT_EQ(canonical(text), text);
+  const auto across =
+      expression::transposed(Expression::parse("d=even(acc)*c[m,n/2]-sum[m/4,n](acc)").value());
+  EXPECT_EQ(across.text(), "d=even[m/2,n](acc)*x0[n,m/2]-sum[m,n/4](acc)");
+  using namespace terms;
+  const Term scale = reduced_of_blocks(Reduction::max, terms::abs(acc()), 32);
+  EXPECT_EQ(to_expression(pair(even(acc()), acc() % 3 / scale)).value().text(),
+            "d=where(n%2==0,even(acc),acc%3/max[m,n/32](abs(acc)))");
+}
+
 /// "product | behind": the outputs of the half that kernels compute, and what the step behind
 /// reads.
 std::string halves(std::string_view text) {
@@ -99,6 +123,10 @@ TEST(Expressions, AreDividedWhereTheyReadWhatTheyReduce) {
   EXPECT_EQ(halves("y0[m]=sum(acc);d=acc-y0[m]"), "line kept | d y0 ");
   EXPECT_EQ(halves("d=max[m](acc)+b[n]"), "line | d ");
   EXPECT_EQ(halves("d=where(acc<0,max[m](acc),0)"), "line kept | d ");
+  // Blocks are reduced by the step behind.
+  EXPECT_EQ(halves("y=gelu(acc);y0[m,n/32]=max(y);d=y/y0[m,n/32]"), "kept | d y0 ");
+  EXPECT_EQ(halves("d=acc;y0[m,n/32]=max(acc)"), "d kept | y0 ");
+  EXPECT_EQ(halves("y=acc/sum[m](acc);d=y-even(y)"), "line kept | d ");
   // Of two values that are read the product is kept.
   EXPECT_EQ(halves("d=exp(acc)+tanh(acc)*max[m](acc)"), "line kept | d ");
 }
@@ -204,10 +232,29 @@ TEST(Expressions, RandomNumbersAreSpreadEvenly) {
   EXPECT_NEAR(products / (kSide * kSide), 0, 5.0 / 12 / kSide);
 }
 
+TEST(Expressions, ThatReadPairsAloneSayWhatNeighboursShow) {
+  const auto alone = [](std::string_view text) {
+    return expression::reads_pairs_alone(Expression::parse(text).value());
+  };
+  EXPECT_TRUE(alone("d=pair(even(acc),odd(acc*acc))"));
+  EXPECT_FALSE(alone("d=acc"));
+  EXPECT_FALSE(alone("d=even[m/2,n](acc)"));
+  EXPECT_FALSE(alone("d=even(acc)+max[m](acc)"));
+  EXPECT_FALSE(alone("d=even(acc)+max[m,n/2](acc)"));
+  const Expression x = Expression::parse("d=even(acc*b[n])-odd(acc)").value();
+  const expression::Program shown = expression::shown_to_neighbours(*x.program());
+  ASSERT_EQ(shown.results.size(), 2u);
+  const std::array<double, 1> b{7};
+  const expression::Values values = expression::evaluated(shown, {3, b, 0, 0});
+  EXPECT_EQ(values.at(shown.results[0]), 21);
+  EXPECT_EQ(values.at(shown.results[1]), 3);
+}
+
 TEST(Expressions, TheirTextsAreReadAgain) {
   cli::Draw draw(7);
   for (int i = 0; i < 2000; ++i) {
-    const std::string drawn = cli::random_expression(draw);
+    const std::string drawn =
+        cli::random_expression(draw, i % 2 == 0 ? Order::row_major : Order::column_major);
     const auto once = Expression::parse(drawn);
     ASSERT_TRUE(once) << once.error().message;
     const auto again = Expression::parse(once->text());
@@ -299,9 +346,32 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   expect("d=sum[m](acc-max[m](acc))", "column 3: sum is of what is reduced already");
   expect("d=sum[m,n](acc)", "column 3: sum: sum[m], sum[n] or sum[] is missing");
   expect("d=sum[m]", "column 9: '(' is missing");
+  expect("s[m,n/64]=acc",
+         "column 11: s is of many elements: sum, max, min or logsumexp is missing");
+  expect("s[n/64]=max(acc)",
+         "column 1: blocks lie in one row or column: [m,n/128] has both indices");
+  expect("d=max[m/2,n/2](acc)",
+         "column 3: blocks lie in one row or column: [m,n/128] has both indices");
+  expect("s[m,n/48]=max(acc)", "column 1: blocks are of 2, 4, … or 128 elements: not of 48");
+  expect("s[m,n/256]=max(acc)", "column 1: blocks are of 2, 4, … or 128 elements: not of 256");
+  expect("d=odd[m,n/4](acc)", "column 3: odd: is of pairs, odd[m,n/2]");
+  expect("d=even(max[m,n/4](acc))+max[m,n/4](even(acc))",
+         "column 25: max is of what is reduced already");
+  expect("d=sum[m](even(acc))", "column 3: sum is of what is reduced already");
+  expect("d=pair(acc)", "column 11: pair has 2 arguments: ',' is missing");
+  expect("d=acc*c[m,n/0]", "column 13: a number of neighbours is missing, 1 or more");
+  expect("d=acc*c[batch/2,m]", "column 9: batch: products of a batch share nothing");
+  expect("d=c[m,n/2]*c[m,n]", "column 12: c has other indices than before");
+  expect("pair=acc", "column 1: pair has a meaning of its own");
+  expect("s[m,n/2]=sum(acc);d=acc-s[m,n]",
+         "column 25: s has other indices or another type than before");
   expect("sum=acc", "column 1: sum has a meaning of its own");
   expect("d=acc-sum[n](acc);q[]=sum(acc)*0.5;c[n]=sum(acc)",
          "column 49: 5 values are stored or kept until all are reduced: at most 4 can be");
+  std::string pairs = "d=0";
+  for (int i = 0; i < 13; ++i) pairs += fmt::format("+even(acc*{})", i + 2);
+  expect(pairs, fmt::format("column {}: 13 values are reduced and read: at most 12 can be",
+                            pairs.size() + 1));
   expect("q[m]=sum(acc);q[n]=sum(acc)", "column 15: q is stored already");
   expect("d=sum(acc)", "column 3: sum is of many elements: sum[m], sum[n] or sum[] is missing");
   expect("a[m]=sum(1);b[m]=sum(1);c[m]=sum(1);e[m]=sum(1);f[m]=sum(1);d=1",
@@ -367,6 +437,25 @@ TEST(Expressions, AProblemRefusesWhatCannotBeBesideThem) {
   EXPECT_EQ(refusal("out=fp8_e4m3 scale_d=tensor"), wanted("scale_d"));
   EXPECT_EQ(refusal("groups=2 grouped=rows"), wanted("group"));
   EXPECT_EQ(refusal(""), "taken");
+  EXPECT_EQ(refusal("out=fp8_e4m3"), "taken");
+  EXPECT_EQ(refusal("out=s8"), "taken");
+  EXPECT_EQ(refusal("out=u8"), "d.dtype = u8: fp16 gives one of: fp16 bf16 fp32");
+  EXPECT_EQ(refusal("out=fp8_e5m2"), "d.dtype = fp8_e5m2: fp16 gives one of: fp16 bf16 fp32");
+  for (const char* text :
+       {"fp16 N T 8 16 32 out=fp8_e4m3", "fp64 N T 8 16 32 out=s8 epilogue=d=acc*2",
+        "fp64 N T 8 16 32 out=fp8_e4m3 epilogue=d=acc*2"})
+    EXPECT_FALSE(parse_gemm(text)) << text;
+  const auto blocks = [](std::string_view key) {
+    const auto gemm = parse_gemm(fmt::format("fp16 N T 8 16 32 epilogue=d=even[{}](acc)", key));
+    return gemm ? std::string("taken") : gemm.error().message;
+  };
+  EXPECT_EQ(blocks("m,n/2"), "taken");
+  EXPECT_EQ(blocks("m/2,n"),
+            "epilogue = d=even[m/2,n](acc): D is row-major: blocks are of neighbours along n");
+  const Gemm column = Gemm::column_major(5, 7, 9);
+  const auto across = Expression::parse("d=even[m/2,n](acc)").value();
+  EXPECT_EQ(Problem::of(column.with_expression(across)).value().gemm.epilogue.expression.text(),
+            "d=even(acc)");
   const auto short_lines = parse_gemm("fp16 N T 8 16 32 epilogue=d=acc*r[m,n]:ld=15");
   ASSERT_FALSE(short_lines);
   EXPECT_EQ(short_lines.error().message,

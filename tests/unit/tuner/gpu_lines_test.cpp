@@ -1,5 +1,5 @@
 // The kernels that check expressions on NVIDIA GPUs, on the emulator: of expressions that read what
-// they reduce they accept what plain loops make, and count what is wrong.
+// they reduce, lines and blocks, they accept what plain loops make, and count what is wrong.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "runtime/compiler.h"
 #include "runtime/emulator/kernel.h"
 #include "runtime/gpu/kernel.h"
+#include "support/block_expressions.h"
 #include "support/line_expressions.h"
 #include "tuner/verify/data_set.h"
 #include "tuner/verify/gpu_check_args.h"
@@ -23,10 +24,12 @@ namespace kiln::gpu_lines_test {
 
 using namespace check_args;
 using intervals::Interval;
+using test::BlockExpression;
 using test::LineExpression;
 using test::PlainOperand;
 using test::PlainProduct;
 using test::PlainStore;
+using test::Slip;
 
 /// What check.cu uses of CUDA beyond what other kernels do.
 constexpr const char* kBeyondKernels = R"(
@@ -61,6 +64,7 @@ extern "C" __attribute__((visibility("default"))) void kiln_emu_{0}(const void* 
 
 constexpr const char* kJudge = "check_judge_expression";
 constexpr const char* kReduce = "check_reduction";
+constexpr const char* kPutBlocks = "check_put_blocks";
 
 const std::vector<std::byte>& image() {
   static const std::vector<std::byte> made = [] {
@@ -73,7 +77,7 @@ const std::vector<std::byte>& image() {
     insert_behind("kCheckThreads =", "using Acc = float;  // which the wrappers name\n");
     insert_behind("// ---- cuda/check/check.cu ----", kBeyondKernels);
     Source other = emulated(source, {}, Vendor::nvidia).value();
-    for (const char* const entry : {kJudge, kReduce})
+    for (const char* const entry : {kJudge, kReduce, kPutBlocks})
       other.text += fmt::format(fmt::runtime(kEntry), entry);
     other.text += fmt::format(
         "static_assert(sizeof(CheckedExpression) == {} && sizeof(Types) == {} && "
@@ -89,10 +93,10 @@ const std::vector<std::byte>& image() {
 /// One product, its sums and what the checks leave.
 class Bed {
  public:
-  Bed(const Gemm& gemm, Data data)
+  Bed(const Gemm& gemm, const DataRecipe& recipe)
       : gemm_(gemm),
         problem_(Problem::of(gemm).value()),
-        set_(DataSet::make(gemm, {.data = data, .seed = 3}).value()),
+        set_(DataSet::make(gemm, recipe).value()),
         d_(static_cast<std::size_t>(span_bytes(gemm, Operand::d))) {
     set_.bind(call_);
     if (!gemm.epilogue.expression.outputs().empty())
@@ -110,11 +114,35 @@ class Bed {
     reduce();
   }
 
+  Bed(const Gemm& gemm, Data data) : Bed(gemm, DataRecipe{.data = data, .seed = 3}) {}
+
   /// How many elements of D and of the output are wrong.
   std::array<std::uint64_t, 2> wrong(const PlainStore& stored) {
+    return wrong_of([&] { test::store_plainly(gemm_, call_, stored); });
+  }
+  std::array<std::uint64_t, 2> wrong(const BlockExpression& e, Slip slip) {
+    return wrong_of([&] { test::store_blocks(gemm_, call_, e, slip); });
+  }
+  /// The same where one value of D is another; its own is returned.
+  std::pair<std::uint64_t, double> wrong_with(const BlockExpression& e, std::int64_t at,
+                                              double value) {
+    double own = 0;
+    const auto wrong = wrong_of([&] {
+      test::store_blocks(gemm_, call_, e, Slip::none);
+      own = load_element(gemm_.d.dtype, d_.data(), at);
+      store_element(gemm_.d.dtype, d_.data(), at, value);
+    });
+    return {wrong[0], own};
+  }
+  bool differs(const BlockExpression& e, int output, Slip slip) const {
+    return test::differs(e, gemm_, call_, output, slip);
+  }
+
+  template <typename Store>
+  std::array<std::uint64_t, 2> wrong_of(Store&& store) {
     poison(gemm_.d.dtype, d_);
     if (!line_.empty()) poison(dtype_of(gemm_, Operand::y0), line_);
-    test::store_plainly(gemm_, call_, stored);
+    store();
     std::array<std::uint64_t, 2> all{};
     for (int output = kValueOfD; output < (line_.empty() ? 0 : 1); ++output)
       all.at(output == kValueOfD ? 0 : 1) =
@@ -122,6 +150,7 @@ class Bed {
     return all;
   }
 
+  std::size_t outputs() const { return gemm_.epilogue.expression.outputs().size(); }
   /// How many of the lines may be anything.
   std::size_t unknown() const {
     std::size_t all = 0;
@@ -134,11 +163,12 @@ class Bed {
   void reduce() {
     for (const expression::Value& value : problem_.gemm.epilogue.expression.program()->values) {
       if (value.op != expression::Op::reduced) continue;
-      const auto line = expression::Line::of(value.which);
+      const auto line = value.line;
       const auto bytes = static_cast<std::size_t>(bytes_of_lines(problem_.gemm, line));
       memory_.emplace_back(bytes / sizeof(Interval), Interval{-INFINITY, INFINITY, true});
-      reduced_.push_back(place_of_lines(problem_.gemm, line, memory_.back().data()));
-      EXPECT_EQ(launched(put(problem_.gemm, args_, value, reduced_.back())), 0u);
+      const Extra place = place_of_lines(problem_.gemm, line, memory_.back().data());
+      EXPECT_EQ(launched(put(problem_.gemm, args_, value, reduced_, place)), 0u);
+      reduced_.push_back(place);
     }
   }
 
@@ -220,5 +250,54 @@ TEST_P(GpuLines, AreJudgedAsPlainLoopsMakeThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Expressions, GpuLines, testing::ValuesIn(test::line_expressions()));
+
+class GpuBlocks : public testing::TestWithParam<BlockExpression> {};
+
+TEST_P(GpuBlocks, AreJudgedAsPlainLoopsMakeThem) {
+  if (!host_compiler()) return;
+  const BlockExpression& e = GetParam();
+  std::vector<bool> planted(e.slips.size());
+  for (const Data data : {Data::exact, Data::uniform}) {
+    Bed bed(problem_of(e), data);
+    EXPECT_EQ(bed.unknown(), 0u);
+    using Wrong = std::array<std::uint64_t, 2>;
+    EXPECT_EQ(bed.wrong(e, Slip::none), (Wrong{0, 0})) << e.text;
+    for (std::size_t i = 0; i < e.slips.size(); ++i) {
+      const Wrong wrong = bed.wrong(e, e.slips[i]);
+      for (int output = kValueOfD; output < static_cast<int>(bed.outputs()); ++output) {
+        if (!bed.differs(e, output, e.slips[i])) continue;
+        EXPECT_GT(wrong.at(output == kValueOfD ? 0 : 1), 0u)
+            << e.text << " output " << output << " slip " << int(e.slips[i]);
+        planted[i] = true;
+      }
+    }
+  }
+  EXPECT_EQ(planted, std::vector<bool>(e.slips.size(), true)) << e.text;
+}
+
+TEST_P(GpuBlocks, KeepNaNInTheirOwn) {
+  if (!host_compiler()) return;
+  const BlockExpression& e = GetParam();
+  Bed bed(problem_of(e), {.data = Data::uniform, .seed = 3, .nonfinite = true});
+  EXPECT_EQ(bed.wrong(e, Slip::none), (std::array<std::uint64_t, 2>{0, 0})) << e.text;
+  int numbers = 0;
+  for (std::int64_t at = 0; at < 2 * e.m * e.n; at += 23) {
+    const auto [wrong, own] = bed.wrong_with(e, at, std::nan(""));
+    if (std::isinf(own)) continue;
+    EXPECT_EQ(wrong > 0, !std::isnan(own)) << e.text << " element " << at;
+    numbers += !std::isnan(own);
+  }
+  EXPECT_GT(numbers, 3) << e.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Expressions, GpuBlocks, testing::ValuesIn(test::block_expressions()));
+
+/// A block is counted once, by its first element.
+TEST(GpuBlocksTogether, AreCountedEach) {
+  if (!host_compiler()) return;
+  const BlockExpression& e = test::block_expressions()[0];
+  Bed bed(problem_of(e), Data::uniform);
+  EXPECT_EQ(bed.wrong(e, Slip::last_unwritten)[1], 2u * static_cast<std::uint64_t>(e.m));
+}
 
 }  // namespace kiln::gpu_lines_test

@@ -36,8 +36,10 @@ Interval of(std::string_view text, const Interval& acc, std::vector<double> oper
 }
 
 /// Every value rounded to fp32, as a kernel has it.
-double in_fp32(const Program& program, double acc, const std::vector<double>& operands) {
+double in_fp32(const Program& program, double acc, const std::vector<double>& operands,
+               const std::vector<double>& reduced) {
   std::vector<double> x(program.values.size());
+  std::size_t lines = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const expression::Value& v = program.values[i];
     double value = 0;
@@ -47,6 +49,7 @@ double in_fp32(const Program& program, double acc, const std::vector<double>& op
     if (v.op == expression::Op::index) value = static_cast<Index>(v.which) == Index::m ? 3 : 5;
     if (v.op == expression::Op::call)
       value = expression::function_value(v.which, x[v.of[0]], x[v.of[1]], x[v.of[2]]);
+    if (v.op == expression::Op::reduced) value = reduced.at(lines++);
     x[i] = static_cast<float>(value);
   }
   return x[program.d];
@@ -65,8 +68,14 @@ TEST(Intervals, HoldWhatIsComputedInFp32) {
     for (std::size_t o = 0; o < kExtraOperands; ++o)
       operands.push_back(static_cast<float>(double(draw.between(-1000, 1000)) / 700));
     const double acc = static_cast<float>(double(draw.between(-4000, 4000)) / 300);
-    const Interval within_all = of(*drawn.program(), number(acc), operands);
-    const double got = in_fp32(*drawn.program(), acc, operands);
+    std::vector<double> reduced;
+    std::vector<Interval> lines;
+    for (std::size_t r = 0; r < expression::kMostReduced; ++r) {
+      reduced.push_back(static_cast<float>(double(draw.between(-1000, 1000)) / 300));
+      lines.push_back(number(reduced.back()));
+    }
+    const Interval within_all = of(*drawn.program(), number(acc), operands, lines.data());
+    const double got = in_fp32(*drawn.program(), acc, operands, reduced);
     EXPECT_TRUE(holds(within_all, got)) << drawn.text() << ": " << got << " is not in "
                                         << within_all.low << " … " << within_all.high;
     ++all;
@@ -85,6 +94,25 @@ TEST(Intervals, AreNoWiderThanRoundings) {
   const Interval valley = of("d=silu(acc)", {-2, -1, false});
   EXPECT_LT(valley.low, -0.27846);
   EXPECT_GT(valley.low, -0.27847);
+}
+
+TEST(Intervals, OfWholeNumbersAreExact) {
+  const auto is_one = [](const Interval& x, double value) {
+    return x.low == value && x.high == value && !x.nan;
+  };
+  EXPECT_TRUE(is_one(of("d=acc*3-n+1", number(7)), 17));
+  EXPECT_TRUE(is_one(of("d=(m*4+n+acc)%7", number(1)), 4));
+  const auto is_anything = [](const Interval& x) {
+    return x.nan && x.low == -kInfinity && x.high == kInfinity;
+  };
+  EXPECT_FALSE(is_one(of("d=acc*3", number(8388608)), 25165824)) << "fp32 has no odd neighbours";
+  EXPECT_FALSE(is_one(of("d=acc*4", number(0.5)), 2)) << "0.5 may be a rounded number";
+  EXPECT_TRUE(is_anything(of("d=acc%0", number(1))));
+  EXPECT_TRUE(is_anything(of("d=acc%7", number(-1))));
+  EXPECT_TRUE(is_anything(of("d=acc%7", number(2.5))));
+  EXPECT_TRUE(is_anything(of("d=acc%7", {2, 3, false})));
+  EXPECT_TRUE(is_anything(of("d=acc%7", number(std::nan("")))));
+  EXPECT_TRUE(is_anything(of("d=acc%7", number(16777217))));
 }
 
 TEST(Intervals, OfOperandsOfFp64AreWhatFp32MakesOfThem) {

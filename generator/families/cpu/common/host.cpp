@@ -55,16 +55,27 @@ constexpr expression::Dialect kDialect{
     .operand = "{x}",
     .definition = "const Value {x}",
     .one = "same<L>(out.{x})",
-    .along_m = "same<L>(out.{x} + row)",
+    .along_m = "same<L>(out.{x} + {row})",
     .along_n = "load_real<L>(out.{x} + column, columns)",
-    .rows = "load_real<L>(out.{x} + row * out.{ld} + column, columns)",
-    .columns = "apart<L>(out.{x} + column * out.{ld} + row, out.{ld}, columns)",
+    .rows = "load_real<L>(out.{x} + {row} * out.{ld} + column, columns)",
+    .columns = "apart<L>(out.{x} + column * out.{ld} + {row}, out.{ld}, columns)",
+    .shared_along_n = "shared<L, {per}>(out.{x}, 1, column, columns)",
+    .shared_rows = "shared<L, {per}>(out.{x} + {row} * out.{ld}, 1, column, columns)",
+    .shared_columns = "shared<L, {per}>(out.{x} + {row}, out.{ld}, column, columns)",
     .store_rows = "store_real<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
     .store_columns = "scatter<L>(out.{x} + column * out.{ld} + row, out.{ld}, {value}, columns);",
     .store_value = "store_real<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
     .store_along_m = "if (column == 0) store_real<L>(out.{x} + row, {value}, 1);",
     .store_along_n = "if (row == 0) store_real<L>(out.{x} + column, {value}, columns);",
     .store_one = "if (row == 0 && column == 0) store_real<L>(out.{x}, {value}, 1);",
+    .store_shared_rows =
+        "store_shared<L, {per}>(out.{x} + row * out.{ld}, 1, column, {value}, columns);",
+    .store_shared_columns =
+        "store_shared<L, {per}>(out.{x} + row, out.{ld}, column, {value}, columns);",
+    .block_field = "Real {x}[kMostOfBlocks];",
+    .keep_block = "store_real<L>(blocks.{x} + at, {value}, columns);",
+    .block = "load_real<L>(blocks.{x} + at, columns)",
+    .reduce_block = "BlocksOf<{how}, {per}>::reduce(blocks.{x}, columns);",
     .value = "Real",
     .m = "Value(Real(row))",
     .n = "counted<L>(column, Iota<L>{})",
@@ -105,7 +116,9 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   if (any_epilogue) g.epilogue = {};
   to.constants.push_back({"using", "TypeA", std::string(c_type(g.a.dtype)), "elements of A"});
   to.constants.push_back({"using", "TypeB", std::string(c_type(g.b.dtype)), "elements of B"});
-  to.constants.push_back({"using", "TypeD", std::string(c_type(g.d.dtype)), "elements of C and D"});
+  const bool fp8_d = g.d.dtype == fp8_e4m3;
+  to.constants.push_back(
+      {"using", "TypeD", std::string(fp8_d ? "Float8" : c_type(g.d.dtype)), "elements of C and D"});
   to.constants.push_back(
       number("kVectorBytes", vector_bytes, fmt::format("accumulators of {}", row.name)));
   auto& v = to.values;
@@ -127,6 +140,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["stacked"] = value_of(gated(g) && !interleaved(g));
   v["interleaved"] = value_of(interleaved(g));
   v["codes"] = "none";
+  v["fp8_d"] = value_of(fp8_d);
   v["stream_d"] = "0";
   v["stream_rows"] = v["rows_d"] = "0";
   v["blocked"] = "0";

@@ -33,6 +33,7 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"amax", "0"},
                                            {"expression", "1"},
                                            {"has_fp8", "0"},
+                                           {"soft_fp8", "0"},
                                            {"mx_scales", "0"},
                                            {"has_bf16_cvt", "0"}});
       // They ask about nothing else: a mistake in the sources, not in what anybody gave.

@@ -50,10 +50,10 @@ MapSwizzle swizzle_of(int row_bytes) {
 /// Of the element (row, column): templates/cuda/common/functions.h.
 constexpr expression::Dialect kDialect = [] {
   expression::Dialect all = expression::dialect_of_gpus(c_type);
-  all.along_m = "in_row ? to_real(out.{x}[row]) : Value(0)";
-  all.along_n = "in_column ? to_real(out.{x}[column]) : Value(0)";
-  all.rows = "real_if(out.{x} + row * out.{ld} + column, in_row && in_column)";
-  all.columns = "real_if(out.{x} + column * out.{ld} + row, in_row && in_column)";
+  all.along_m = "in_row ? to_real(out.{x}[{row}]) : Value(0)";
+  all.along_n = "in_column ? to_real(out.{x}[{column}]) : Value(0)";
+  all.rows = "real_if(out.{x} + {row} * out.{ld} + {column}, in_row && in_column)";
+  all.columns = "real_if(out.{x} + {column} * out.{ld} + {row}, in_row && in_column)";
   all.product = "product";
   all.place_along_m = "out.{x} + {row}";
   all.place_along_n = "out.{x} + {column}";
@@ -114,13 +114,17 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
-  v["has_fp8"] =
-      value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) || is_fp8(g.d.dtype));
+  // Targets without instructions for them have no operands of such types, but may have a D of one.
+  const bool soft_fp8 = g.d.dtype == fp8_e4m3 && device.gpu.sm < 89;
+  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) ||
+                          (g.d.dtype == fp8_e4m3 && !soft_fp8));
+  v["soft_fp8"] = value_of(soft_fp8);
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
   add_epilogue(v, g);
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["halves"] = "0";
   v["no_shuffles"] = "0";
+  v["overlaps"] = "0";
   v["together"] = "0";
   v["rolled"] = "0";
   v["integer"] = value_of(g.accumulator == s32);

@@ -78,9 +78,10 @@ constexpr FirstRule<CudaMma> kFirst[] = {
        return cuda::mma_instruction(g, d, c.instruction_k) != nullptr && g.m >= 1 && g.n >= 1 &&
               g.k >= 1 && !g.b_packed;
      }},
-    {"a D of fp8 needs sm_89, which has instructions for it",
+    {"scales of a D of fp8 need sm_89, which has instructions for it",
      [](const Problem& p, const DeviceCaps& d, const CudaMma&) {
-       return p.gemm.d.dtype != DType::fp8_e4m3 || d.gpu.sm >= 89;
+       return p.gemm.d.dtype != DType::fp8_e4m3 || p.gemm.d.q.scale == Scale::none ||
+              d.gpu.sm >= 89;
      }},
     {"block_m and block_n are 16 to 256, block_k 8 to 256, stages 2 to 16, group 1 to 64, with "
      "at most 32 warps",

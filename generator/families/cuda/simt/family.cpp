@@ -63,10 +63,8 @@ bool copied_async(const Problem& p, const DeviceCaps& d, const CudaSimt& c) {
 }
 
 constexpr Rule<CudaSimt, SimtSizes> kRules[] = {
-    {"D is not an 8-bit float, B is not packed",
-     [](const Problem& p, const DeviceCaps&, const CudaSimt&, const SimtSizes&) {
-       return p.gemm.d.dtype != fp8_e4m3 && p.gemm.d.dtype != fp8_e5m2 && !p.gemm.b_packed;
-     }},
+    {"B is not packed", [](const Problem& p, const DeviceCaps&, const CudaSimt&,
+                           const SimtSizes&) { return !p.gemm.b_packed; }},
     {"8-bit float operands need sm_89 or later",
      [](const Problem& p, const DeviceCaps& d, const CudaSimt&, const SimtSizes&) {
        const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };

@@ -559,7 +559,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
                  Feature::scale_of_d, Feature::scales_of_d},
     .together = [](const Problem& p, const CudaWgmma& c,
                    const WgmmaSizes& w) { return cuda::wgmma_together(p.gemm, c, w); },
-    .row_adder = &cuda::kRowAdder};
+    .row_adder = &cuda::kRowAdder,
+    .holds_pairs = true};
 
 }  // namespace
 

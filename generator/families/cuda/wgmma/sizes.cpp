@@ -263,8 +263,35 @@ bool rolls(const Gemm& g, const CudaWgmma& c) {
   return !g.epilogue.expression.empty() && !c.paired && c.sharing != Sharing::summed;
 }
 
+bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
+  if (!rolls(g, c) || c.sharing != Sharing::tiles) return false;
+  int of_four = 0;  // registers of four sums
+  bool reads = false;
+  const Index along = c.swap ? Index::m : Index::n;
+  const auto& operands = g.epilogue.expression.operands();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const ExtraOperand& x = operands[i];
+    const std::int64_t shared = along == Index::n ? x.per_n : x.per_m;
+    const bool side_by_side = !x.index.empty() && x.index.back() == along && shared == 1;
+    reads |= expression::has_lines(x) || expression::has_index(x, Index::m) ||
+             expression::has_index(x, Index::n);
+    // Vectors across: two numbers of a thread for all its sums. Along: both lines share them.
+    if (!expression::has_lines(x) && !side_by_side) continue;
+    const int lines = expression::has_lines(x) ? 2 : 1;
+    const int words = (size_of(dtype_of(g, extra_operand(i))) + 3) / 4;
+    of_four += lines * (side_by_side      ? (2 * size_of(dtype_of(g, extra_operand(i))) + 3) / 4
+                        : shared % 2 == 0 ? words
+                                          : 2 * words);
+  }
+  constexpr int kOthers = 64, kMostTurns = 4;  // addresses, temporaries, what multiplies needs
+  const int sums = w.subtiles * w.accumulators;
+  return reads && sums <= kMostTurns * w.held &&
+         sums + sums / 4 * of_four + kOthers <= w.registers.multiply;
+}
+
 Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes) {
-  if (!expression::reduces(gemm.epilogue.expression) || config.sharing != Sharing::tiles) return {};
+  if (!expression::reduces_lines(gemm.epilogue.expression) || config.sharing != Sharing::tiles)
+    return {};
   // Sums of a lane that are finished together lie in two left rows.
   const int right = 2 * sizes.held, left = 16;
   return config.swap ? Together{left, right} : Together{right, left};

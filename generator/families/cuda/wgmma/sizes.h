@@ -76,6 +76,10 @@ bool in_whole_lines(const Matrix& m);
 /// straddle words need neighbours in all of it.
 bool rolls(const Gemm& gemm, const CudaWgmma& config);
 
+/// Whether a rolled tile has so few sums that what the expression reads of matrices is loaded
+/// before they are there; its turns then stand one behind the other.
+bool loads_ahead(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
+
 /// Of what lanes make the values that an expression reduces, as keep_together() of store_tile.h has
 /// it. Where k is cut tiles may be finished elsewhere, element by element.
 Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);

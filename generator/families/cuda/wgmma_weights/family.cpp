@@ -246,6 +246,10 @@ constexpr TypedFamily<CudaWgmmaWeights, WgmmaWeightsSizes> kRow{
               Features{Feature::weights, Feature::groups_of_rows, Feature::masked_groups,
                        Feature::added_rows} |
               taken({"gate"}),
+    .together =
+        [](const Problem&, const CudaWgmmaWeights&, const WgmmaWeightsSizes& w) {
+          return cuda::wgmma_together(w.numbers.gemm, w.wgmma_config, w.wgmma);
+        },
     .row_adder = &cuda::kRowAdder};
 
 }  // namespace

@@ -20,10 +20,10 @@ bool is_fp8(DType t) {
 /// Of the element (row, column), which exists.
 constexpr expression::Dialect kDialect = [] {
   expression::Dialect all = expression::dialect_of_gpus(c_type);
-  all.along_m = "to_real(out.{x}[row])";
-  all.along_n = "to_real(out.{x}[column])";
-  all.rows = "to_real(out.{x}[row * out.{ld} + column])";
-  all.columns = "to_real(out.{x}[column * out.{ld} + row])";
+  all.along_m = "to_real(out.{x}[{row}])";
+  all.along_n = "to_real(out.{x}[{column}])";
+  all.rows = "to_real(out.{x}[{row} * out.{ld} + {column}])";
+  all.columns = "to_real(out.{x}[{column} * out.{ld} + {row}])";
   return all;
 }();
 
@@ -76,12 +76,14 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   v["has_fp8"] = value_of(is_fp8(g.a.dtype) || is_fp8(g.b.dtype));
+  v["fp8_d"] = value_of(g.d.dtype == fp8_e4m3);
   v["has_bf16_cvt"] = value_of(device.arch == "gfx950");
   add_epilogue(v, g);
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["exponential"] = value_of(g.epilogue.activation > Activation::relu ||
                               expression::uses_exponential(g.epilogue.expression));
   v["no_shuffles"] = "1";
+  v["overlaps"] = "0";
   v["together"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["double"] = value_of(g.accumulator == fp64);
