@@ -559,7 +559,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
     };
     const std::string one = place("row", "column");
     const std::string other = place("(row + kDown)", "(column + kRight)");
-    if (!has_lines(operand) && !paired(operand)) {
+    if (!has_lines(operand) && operand.index.back() != along) {
       // Of the line that both are in: of several in one line the compiler makes one load.
       words += fmt::format("typename InMemory<{0}>::One x{1};\n", type, i);
       inside += fmt::format("w.x{} = bits_at({});\n", i, one);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/commands/random_expression.h"
+#include "generator/families/cuda/wgmma/config.h"
 #include "generator/problem/gemm_types.h"
 #include "support/attempt.h"
 #include "support/compiled.h"
@@ -89,6 +90,22 @@ TEST(DocumentedExpressions, AreRight) {
         EXPECT_TRUE(verdict) << text << ": " << (verdict ? "" : verdict.error().detail);
       }
   }
+}
+
+TEST(DocumentedExpressions, VectorsOfWhichNeighboursShareElementsAreReadByEach) {
+  DeviceCaps gpu = caps_named("sm_90a").value();
+  gpu.compute_units = 4;
+  for (const char* text : {"d=acc*b[n/3]+s[m/3]", "d=acc*b[n/2]+s[m/2]"})
+    for (const int swap : {0, 1}) {
+      const auto gemm = parse_gemm(fmt::format("bf16 N T 70 127 64 align=16 epilogue={}", text));
+      CudaWgmma config{.left = 128, .right = 96, .stages = 3, .warpgroups = 2};
+      config.swap = swap != 0;
+      const auto kernel = test::emulated_kernel(*gemm, gpu, config);
+      ASSERT_TRUE(kernel) << kernel.error().message;
+      const Verdict verdict = test::verify_emulated(*gemm, *kernel, 0);
+      EXPECT_TRUE(verdict) << text << ", swap " << swap << ": "
+                           << (verdict ? "" : verdict.error().detail);
+    }
 }
 
 class OnCpus : public testing::TestWithParam<const char*> {};

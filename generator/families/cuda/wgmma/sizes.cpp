@@ -276,7 +276,7 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
     reads |= expression::has_lines(x) || expression::has_index(x, Index::m) ||
              expression::has_index(x, Index::n);
     // Vectors across: two numbers of a thread for all its sums. Along: both lines share them.
-    if (!expression::has_lines(x) && !side_by_side) continue;
+    if (!expression::has_lines(x) && !expression::has_index(x, along)) continue;
     const int lines = expression::has_lines(x) ? 2 : 1;
     const int words = (size_of(dtype_of(g, extra_operand(i))) + 3) / 4;
     of_four += lines * (side_by_side      ? (2 * size_of(dtype_of(g, extra_operand(i))) + 3) / 4
