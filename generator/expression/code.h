@@ -95,10 +95,9 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
 /// `reduces_exponentials`: whether it stores beside D, and whether some of that is a matrix, is
 /// reduced, of rows (or of all, which is of rows first), of columns, is one value, is made of e^x;
 /// `reduces_first`: whether steps reduce before that; `behind`: whether a step follows the
-/// reductions, for D (`behind_d`), for more than one row
-/// (`behind_rows`) and column, and whether it reduces blocks
-/// (`behind_blocks`); `reads_pairs`: whether kernels fetch what is read of neighbours; `shares`:
-/// whether neighbours share elements of what is read or stored.
+/// reductions, for D (`behind_d`), for more than one row (`behind_rows`) and column, and whether it
+/// reduces blocks (`behind_blocks`); `reads_pairs`: whether kernels fetch what is read of
+/// neighbours; `shares`: whether neighbours share elements of what is read or stored.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.

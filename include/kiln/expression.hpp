@@ -87,9 +87,9 @@ struct ExtraOutput {
 /// row's neighbours are reduced likewise, 2, 4, … or 128 of them, `s[m,n/128]=max(abs(acc))/448`;
 /// these may be made of what whole rows, columns or all elements are reduced to. even(x) and odd(x)
 /// are the values of both columns of a pair, pair(x,y) is x in even columns and y in odd ones:
-/// where(n%2==0,x,y). Numbers are
-/// decimal. Operators are + - * / % (the remainder of whole numbers from 0 to 2^24) and, in the
-/// first argument of where(), the comparisons < <= > >= == !=. Functions are the rows of
+/// where(n%2==0,x,y). Numbers are decimal. Operators are + - * / % (the remainder of whole numbers
+/// from 0 to 2^24) and, in the first argument of where(), the comparisons < <= > >= == !=.
+/// Functions are the rows of
 /// expression::kFunctions: where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu
 /// gelu_erf relu clamp(x,lo,hi) round (ties to even) random(seed,x,y): from 0 to 1, the same for
 /// the same whole numbers up to 2^24 on every device, and some such number for others.

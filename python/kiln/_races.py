@@ -66,14 +66,20 @@ class Races:
         if self.file != _MEMORY:
             pathlib.Path(self.file).parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._connection = sqlite3.connect(self.file, timeout=60, check_same_thread=False)
+        try:
+            self._connection = sqlite3.connect(self.file, timeout=60, check_same_thread=False)
+            #: Of this file: another one, or a new one with the same name, has other races.
+            self.id: str = self._prepared()
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"races = {self.file!r}: {error}") from error
+
+    def _prepared(self) -> str:
         with self._lock, self._connection:
             self._connection.executescript(_SCHEMA)
             self._connection.execute(
                 "INSERT INTO file SELECT ? WHERE NOT EXISTS (SELECT 1 FROM file)", (uuid.uuid4().hex,)
             )
-            #: Of this file: another one, or a new one with the same name, has other races.
-            self.id: str = self._connection.execute("SELECT id FROM file").fetchone()[0]
+            return str(self._connection.execute("SELECT id FROM file").fetchone()[0])
 
     def get(self, key: str) -> Optional[Result]:
         with self._lock:

@@ -223,3 +223,11 @@ def test_the_file_of_races(monkeypatch, tmp_path):
     assert Races(tmp_path / "deep" / "races").get("key") == WON
     assert not Result(1.0, 2.0, 1.0, "output 0 differs").is_won(0.01)
     assert not Result(1.0, 2.0, 0.5).is_won(0.01)
+
+
+def test_a_file_that_holds_no_races_is_named(tmp_path):
+    broken = tmp_path / "torch.races"
+    broken.write_bytes(b"not a database" * 100)
+    with pytest.raises(ValueError, match="torch.races'"):
+        Races(broken)
+    assert broken.read_bytes() == b"not a database" * 100

@@ -2,7 +2,6 @@
 // pairs of columns and in elements that neighbours share. Verification must find each.
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "generator/families/cpu/packed/config.h"
@@ -10,13 +9,14 @@
 #include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/hip/simt/config.h"
-#include "support/attempt.h"
-#include "support/compiled.h"
+#include "support/host_mutants.h"
 #include "support/mutants.h"
 
 namespace kiln::block_mutants_test {
 
 using test::Base;
+using test::HostBase;
+using test::HostMutant;
 using test::Mutant;
 
 const CudaSimt kSimtConfig{
@@ -71,13 +71,13 @@ const Base kSummedSwapped{"pairs_summed_swapped", "sm_90a", kPairs,
                                     .splits = 2}};
 
 /// For this CPU.
-const Base kHost{"blocks_host", "avx2",
-                 "fp32 N T 5 301 20 batch=2 epilogue=y=gelu(acc+b[n]);"
-                 "s[batch,m,n/32]=max(abs(y))/3;d=y/s[batch,m,n/32]+sum[m,n/2](y)-"
-                 "even(y)*odd(y+n)+max[m,n/128](y*n)",
-                 HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 2, .kc = 16, .mc = 6, .nc = 32}};
-const Base kHostShared{
-    "blocks_host_shared", "avx2",
+const HostBase kHost{"avx2",
+                     "fp32 N T 5 301 20 batch=2 epilogue=y=gelu(acc+b[n]);"
+                     "s[batch,m,n/32]=max(abs(y))/3;d=y/s[batch,m,n/32]+sum[m,n/2](y)-"
+                     "even(y)*odd(y+n)+max[m,n/128](y*n)",
+                     HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 2, .kc = 16, .mc = 6, .nc = 32}};
+const HostBase kHostShared{
+    "avx2",
     "fp32 N T 13 45 20 epilogue=z[m,n/2]=even(acc)*(odd(acc)+3);t[n/8,m]=max(acc);"
     "d=acc*c[m,n/2]+b[n/3]-r[m/4,n]+h[m/5]*p[n/2,m]+u[m,n/8]+(m*3+n)%5",
     HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 2, .kc = 16, .mc = 6, .nc = 32}};
@@ -233,7 +233,7 @@ const std::vector<Mutant> kMutants{
 };
 
 /// Compiled for this CPU, so none reaches beyond operands and workspace. Done wherever `from` is.
-const std::vector<Mutant> kHostMutants{
+const std::vector<HostMutant> kHostMutants{
     {&kHost, "takes each block for a whole one", "count - first < kSize ? count - first : kSize",
      "kSize"},
     {&kHost, "leaves one element as it was", "i < here; ++i) values[first + i] = all",
@@ -284,49 +284,11 @@ const std::vector<Mutant> kHostMutants{
     {&kHostShared, "divides by another number", "Value(Real(5.0)))", "Value(Real(6.0)))"},
 };
 
-/// Why a kernel of this CPU is wrong, or nothing; `change` is done to its source.
-template <typename F>
-std::string caught(const Base& base, F&& change) {
-  const auto device = test::runnable(base.arch, 1);
-  const Gemm gemm = parse_gemm(base.shape).value();
-  auto source = render(Problem::of(gemm).value(), *device, base.config);
-  if (!source) return "not rendered: " + source.error().message;
-  change(source->text);
-  const auto binary = host_compiler().value()->compile(*source);
-  if (!binary) return "not compiled: " + binary.error().message;
-  BoundKernel kernel(HostKernel::load(binary->image).value(), base.config, gemm, *device);
-  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full}).value();
-  const auto verdict =
-      verifier.check([&](const Operands& operands) { return kernel.run(operands); });
-  return verdict ? "" : "wrong: " + verdict.error().detail;
-}
-
-TEST(BlockMutants, OfThisCpuAreCaught) {
-  test::Attempt attempt;
-  for (const Mutant& mutant : kHostMutants) {
-    if (!test::runnable(mutant.base->arch, 1)) continue;
-    attempt.at(mutant.name);
-    bool planted = false;
-    const std::string why = caught(*mutant.base, [&](std::string& source) {
-      const std::string from = mutant.from, to = mutant.to;
-      for (auto at = source.find(from); at != source.npos; at = source.find(from, at + to.size())) {
-        source.replace(at, from.size(), to);
-        planted = true;
-      }
-    });
-    EXPECT_TRUE(planted) << mutant.name << ": the kernel has no such place";
-    EXPECT_TRUE(why.starts_with("wrong"))
-        << mutant.name << ": " << (why.empty() ? "survived" : why);
-  }
-}
+TEST(BlockMutants, OfThisCpuAreCaught) { test::expect_caught_on_host(kHostMutants); }
 
 TEST(BlockMutants, UnchangedKernelsOfThisCpuAreRight) {
-  test::Attempt attempt;
-  for (const Base* base : {&kHost, &kHostShared}) {
-    if (!test::runnable(base->arch, 1)) continue;
-    attempt.at(base->shape);
-    EXPECT_EQ(caught(*base, [](std::string&) {}), "") << base->shape;
-  }
+  const std::vector<const HostBase*> bases{&kHost, &kHostShared};
+  test::expect_right_on_host(bases);
 }
 
 TEST(BlockMutants, AreCaught) { test::expect_caught(kMutants); }

@@ -92,7 +92,7 @@ TEST(DocumentedExpressions, AreRight) {
   }
 }
 
-TEST(DocumentedExpressions, VectorsOfWhichNeighboursShareElementsAreReadByEach) {
+TEST(SharedVectors, AreReadByEachNeighbour) {
   DeviceCaps gpu = caps_named("sm_90a").value();
   gpu.compute_units = 4;
   for (const char* text : {"d=acc*b[n/3]+s[m/3]", "d=acc*b[n/2]+s[m/2]"})

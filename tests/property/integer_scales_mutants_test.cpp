@@ -14,10 +14,8 @@
 #include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/hip/mfma/config.h"
-#include "support/attempt.h"
-#include "support/compiled.h"
+#include "support/host_mutants.h"
 #include "support/mutants.h"
-#include "tuner/verify/verify.h"
 
 namespace kiln::integer_scales_mutants_test {
 
@@ -147,18 +145,8 @@ TEST(IntegerScalesMutants, UnchangedKernelsOfGpusAreClean) {
       {&kWgmma, &kTensor, &kGate, &kSummed, &kGroups, &kMasked, &kMma, &kSimt, &kGemv, &kMfma});
 }
 
-struct CpuBase {
-  const char* cpu;
-  const char* shape;
-  Config config;
-};
-/// `from` becomes `to` wherever it stands.
-struct CpuMutant {
-  const CpuBase* base;
-  const char* name;
-  const char* from;
-  const char* to;
-};
+using CpuBase = test::HostBase;
+using CpuMutant = test::HostMutant;
 
 const CpuBase kPacked{"avx2", "int8 N T 13 29 60 batch=2 out=bf16 scale=line zero_a=line",
                       HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 2, .kc = 16, .mc = 6, .nc = 16}};
@@ -207,49 +195,11 @@ const std::vector<CpuMutant> kCpuMutants{
      "(args.column_sums_b) + batch * args.n"},
 };
 
-/// Why the kernel is wrong, or nothing; `change` is done to its source.
-template <typename F>
-std::string caught(const CpuBase& base, F&& change) {
-  const auto device = test::runnable(base.cpu, 1);
-  const Gemm gemm = parse_gemm(base.shape).value();
-  auto source = render(Problem::of(gemm).value(), *device, base.config);
-  if (!source) return "not rendered: " + source.error().message;
-  change(source->text);
-  const auto binary = host_compiler().value()->compile(*source);
-  if (!binary) return "not compiled: " + binary.error().message;
-  BoundKernel kernel(HostKernel::load(binary->image).value(), base.config, gemm, *device);
-  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full}).value();
-  const auto verdict =
-      verifier.check([&](const Operands& operands) { return kernel.run(operands); });
-  return verdict ? "" : "wrong: " + verdict.error().detail;
-}
-
-TEST(IntegerScalesMutants, AreCaughtOnCpus) {
-  test::Attempt attempt;
-  for (const CpuMutant& mutant : kCpuMutants) {
-    if (!test::runnable(mutant.base->cpu, 1)) continue;
-    attempt.at(mutant.name);
-    bool planted = false;
-    const std::string why = caught(*mutant.base, [&](std::string& source) {
-      const std::string from = mutant.from, to = mutant.to;
-      for (auto at = source.find(from); at != source.npos; at = source.find(from, at + to.size())) {
-        source.replace(at, from.size(), to);
-        planted = true;
-      }
-    });
-    EXPECT_TRUE(planted) << mutant.name << ": the kernel has no such place";
-    EXPECT_TRUE(why.starts_with("wrong"))
-        << mutant.name << ": " << (why.empty() ? "survived" : why);
-  }
-}
+TEST(IntegerScalesMutants, AreCaughtOnCpus) { test::expect_caught_on_host(kCpuMutants); }
 
 TEST(IntegerScalesMutants, UnchangedKernelsOfCpusAreRight) {
-  test::Attempt attempt;
-  for (const CpuBase* base : {&kPacked, &kDot, &kPair, &kStacked}) {
-    if (!test::runnable(base->cpu, 1)) continue;
-    attempt.at(base->shape);
-    EXPECT_EQ(caught(*base, [](std::string&) {}), "") << base->shape;
-  }
+  const std::vector<const CpuBase*> bases{&kPacked, &kDot, &kPair, &kStacked};
+  test::expect_right_on_host(bases);
 }
 
 }  // namespace kiln::integer_scales_mutants_test

@@ -278,10 +278,10 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
     // Vectors across: two numbers of a thread for all its sums. Along: both lines share them.
     if (!expression::has_lines(x) && !expression::has_index(x, along)) continue;
     const int lines = expression::has_lines(x) ? 2 : 1;
-    const int words = (size_of(dtype_of(g, extra_operand(i))) + 3) / 4;
-    of_four += lines * (side_by_side      ? (2 * size_of(dtype_of(g, extra_operand(i))) + 3) / 4
-                        : shared % 2 == 0 ? words
-                                          : 2 * words);
+    const int size = size_of(dtype_of(g, extra_operand(i)));
+    const auto words = [](int bytes) { return (bytes + 3) / 4; };
+    const int apart = shared % 2 == 0 ? 1 : 2;
+    of_four += lines * (side_by_side ? words(2 * size) : apart * words(size));
   }
   constexpr int kOthers = 64, kMostTurns = 4;  // addresses, temporaries, what multiplies needs
   const int sums = w.subtiles * w.accumulators;

@@ -1,32 +1,18 @@
 // Mistakes in the gated kernels of CPUs, planted one at a time: in where the columns of both
 // factors come from, where their sums wait and where they meet. Verification must find each of
 // them. They run natively, so none reaches beyond the operands and the workspace.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "generator/families/cpu/dot/config.h"
 #include "generator/families/cpu/packed/config.h"
-#include "support/attempt.h"
-#include "support/compiled.h"
-#include "tuner/verify/verify.h"
+#include "support/host_mutants.h"
 
 namespace kiln::gated_mutants_test {
 
-struct Base {
-  const char* cpu;
-  const char* shape;
-  Config config;
-};
-/// `from` becomes `to` wherever it stands.
-struct Mutant {
-  const Base* base;
-  const char* name;
-  const char* from;
-  const char* to;
-};
+using Base = test::HostBase;
+using Mutant = test::HostMutant;
 
 const Base kPacked{"avx2", "fp32 N T 13 29 60 gate=silu epilogue=bias_col+residual",
                    HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 4, .kc = 16, .mc = 6, .nc = 16}};
@@ -91,50 +77,12 @@ const std::vector<Mutant> kMutants{
      "constexpr int kApart = kColumns;"},
 };
 
-/// Why the kernel is wrong, or nothing; `change` is done to its source.
-template <typename F>
-std::string caught(const Base& base, F&& change) {
-  const auto device = test::runnable(base.cpu, 1);
-  const Gemm gemm = parse_gemm(base.shape).value();
-  auto source = render(Problem::of(gemm).value(), *device, base.config);
-  if (!source) return "not rendered: " + source.error().message;
-  change(source->text);
-  const auto binary = host_compiler().value()->compile(*source);
-  if (!binary) return "not compiled: " + binary.error().message;
-  BoundKernel kernel(HostKernel::load(binary->image).value(), base.config, gemm, *device);
-  auto verifier = Verifier::make(gemm, {.seed = 5, .effort = Effort::full}).value();
-  const auto verdict =
-      verifier.check([&](const Operands& operands) { return kernel.run(operands); });
-  return verdict ? "" : "wrong: " + verdict.error().detail;
-}
-
-TEST(GatedMutants, AreCaught) {
-  test::Attempt attempt;
-  for (const Mutant& mutant : kMutants) {
-    if (!test::runnable(mutant.base->cpu, 1)) continue;
-    attempt.at(mutant.name);
-    bool planted = false;
-    const std::string why = caught(*mutant.base, [&](std::string& source) {
-      const std::string from = mutant.from, to = mutant.to;
-      for (auto at = source.find(from); at != source.npos; at = source.find(from, at + to.size())) {
-        source.replace(at, from.size(), to);
-        planted = true;
-      }
-    });
-    EXPECT_TRUE(planted) << mutant.name << ": the kernel has no such place";
-    EXPECT_TRUE(why.starts_with("wrong"))
-        << mutant.name << ": " << (why.empty() ? "survived" : why);
-  }
-}
+TEST(GatedMutants, AreCaught) { test::expect_caught_on_host(kMutants); }
 
 TEST(GatedMutants, UnchangedKernelsAreRight) {
-  test::Attempt attempt;
-  for (const Base* base :
-       {&kPacked, &kPairs, &kInPlace, &kDot, &kDotPairs, &kCodes, &kCodePairs, &kCodeSquares}) {
-    if (!test::runnable(base->cpu, 1)) continue;
-    attempt.at(base->shape);
-    EXPECT_EQ(caught(*base, [](std::string&) {}), "") << base->shape;
-  }
+  const std::vector<const Base*> bases{&kPacked,   &kPairs, &kInPlace,   &kDot,
+                                       &kDotPairs, &kCodes, &kCodePairs, &kCodeSquares};
+  test::expect_right_on_host(bases);
 }
 
 }  // namespace kiln::gated_mutants_test
