@@ -1,0 +1,111 @@
+#include <utility>
+
+#include "generator/expression/code_parts.h"
+#include "generator/expression/halves.h"
+
+namespace kiln::expression {
+namespace {
+
+/// What `behind` reads of the product's half, as its operand i: of output `slot`.
+void add_read(Members& to, const ExtraOperand& operand, std::size_t i, std::size_t slot,
+              const Dialect& dialect) {
+  const bool kept = is_matrix(operand);
+  const std::string_view memory = kept ? "outputs" : "reduced";
+  const std::string_view stride = kept ? "output_stride" : "reduced_stride";
+  to.add(fmt::format("const {}", dialect.value), fmt::format("x{}", i),
+         fmt::format("args.{}[{}]", memory, slot),
+         fmt::format(" + batch * args.{}[{}]", stride, slot));
+  if (kept) to.add_ld(fmt::format("ld{}", i), fmt::format("args.output_ld[{}]", slot));
+}
+
+/// Whether several neighbours of a row lie side by side.
+bool side_by_side(const ExtraOperand& memory, const Dialect& dialect) {
+  return !dialect.some_of_rows.empty() && !memory.index.empty() &&
+         memory.index.back() == Index::n && memory.per_n == 1;
+}
+
+}  // namespace
+
+Files code_of_blocks(const Halves& halves, const Dialect& dialect) {
+  const Program& program = halves.blocks;
+  std::string fields, values, reduced;
+  Writer writer(program, CodeStyle{dialect});
+  values += writer.named_values();
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const auto x = fmt::arg("x", fmt::format("x{}", halves.first_block() + i));
+    const ExtraOutput& block = program.outputs[i];
+    fields += fmt::format(fmt::runtime(dialect.block_field), x) + "\n";
+    values +=
+        fmt::format(fmt::runtime(dialect.keep_block), x, fmt::arg("value", writer.result(i))) +
+        "\n";
+    reduced += fmt::format(fmt::runtime(dialect.reduce_block), x,
+                           fmt::arg("how", kReducers.at(static_cast<std::size_t>(block.reduction))),
+                           fmt::arg("per", block.target.per_n)) +
+               "\n";
+  }
+  return {{"expression/block_fields", or_none(std::move(fields))},
+          {"expression/block_loads", or_none(loads(program, dialect))},
+          {"expression/block_values", or_none(std::move(values))},
+          {"expression/blocks_reduced", or_none(std::move(reduced))}};
+}
+
+Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& dialect) {
+  const Program& program = halves.behind;
+  Members out;
+  std::string fields, stored, read, some, some_loads, some_stored;
+  const std::size_t own = halves.first_block() - halves.lines - (halves.keeps ? 1 : 0);
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    const bool behind = reads(program, i);
+    if (!behind && !reads(halves.blocks, i)) continue;
+    if (i >= halves.first_block()) {
+      if (!dialect.block.empty()) {
+        read += fmt::format("{} = {};\n", of_operand(dialect.definition, i),
+                            of_operand(dialect.block, i));
+      }
+      continue;
+    }
+    fields += fmt::format("Real x{};\n", i);
+    const ExtraOperand& operand = program.operands[i];
+    const std::string x = fmt::format("x{}", i);
+    if (side_by_side(operand, dialect)) {
+      some += fmt::format("Real {}[kTogetherBehind];\n", x);
+      some_loads += fmt::format(fmt::runtime(has_lines(operand) ? dialect.some_of_rows
+                                                                : dialect.some_along_n),
+                                fmt::arg("x", x), fmt::arg("ld", fmt::format("ld{}", i)),
+                                fmt::arg("row", divided("row", operand.per_m))) +
+                    "\n";
+      read += fmt::format("{} = {};\n", of_operand(dialect.definition, i),
+                          of_operand(dialect.of_some, i));
+    } else if (behind || !dialect.leave.empty()) {
+      // One function of a GPU loads for blocks, too.
+      read += load(program, i, dialect);
+    }
+    if (i < own)
+      add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
+    else
+      add_read(out, program.operands[i], i, halves.output_of(i - own), dialect);
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.results[i] == kNotStored) continue;
+    const std::string_view type = dialect.type(types.outputs[i]);
+    add_output(out, i, type);
+    fields += fmt::format("Real y{};\n", i);
+    if (dialect.leave.empty()) continue;
+    const ExtraOutput& output = program.outputs[i];
+    if (has_lines(output.target) && side_by_side(output.target, dialect))
+      some_stored += of_output(dialect.store_some, i, type, {});
+    else
+      stored += store(output, i, type, left_value(i, dialect), dialect);
+  }
+  return {{"expression/behind_some", or_none(std::move(some))},
+          {"expression/behind_some_loads", or_none(std::move(some_loads))},
+          {"expression/behind_some_stored", or_none(std::move(some_stored))},
+          {"expression/behind_members", or_none(std::move(out.members))},
+          {"expression/behind_pointers", or_none(std::move(out.pointers))},
+          {"expression/behind_fields", or_none(std::move(fields))},
+          {"expression/behind_loads", or_none(std::move(read))},
+          {"expression/behind_values", or_none(statements(program, types.outputs, dialect))},
+          {"expression/behind_stored", or_none(std::move(stored))}};
+}
+
+}  // namespace kiln::expression

@@ -1,0 +1,121 @@
+#include <utility>
+
+#include "generator/expression/code_parts.h"
+#include "generator/expression/halves.h"
+
+namespace kiln::expression {
+
+Files code_of_pairs(const Program& whole, const Dialect& dialect) {
+  const Program program = shown_to_neighbours(whole);
+  std::string fields, values, in_lane, of_lanes;
+  if (program.uses(Op::acc)) values += "const Value acc = v;\n";
+  Writer writer(program, CodeStyle{dialect});
+  values += writer.named_values();
+  for (std::size_t number = 0; number < program.outputs.size(); ++number) {
+    const bool even = program.outputs[number].reduction == Reduction::even;
+    fields += fmt::format("Real r{};\n", number);
+    values += fmt::format("x.r{} = {};\n", number, writer.result(number));
+    in_lane += even ? fmt::format("y.r{0} = x.r{0};\n", number)
+                    : fmt::format("x.r{0} = second ? y.r{0} : x.r{0};\n", number);
+    of_lanes += fmt::format("x.r{0} = of_lane(x.r{0}, apart, {1});\n", number,
+                            even ? "odd" : "!odd && second");
+  }
+  return {{"expression/pair_fields", std::move(fields)},
+          {"expression/pair_values", std::move(values)},
+          {"expression/pair_in_lane", std::move(in_lane)},
+          {"expression/pair_of_lanes", std::move(of_lanes)}};
+}
+
+std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
+                                                         const ExtraTypes& types, Index along,
+                                                         const Dialect& dialect) {
+  if (expression.empty()) return {};
+  const Program& program = *expression.program();
+  const bool row = along == Index::n;
+  const auto paired = [&](const ExtraOperand& x) {
+    return !x.index.empty() && x.index.back() == along && (row ? x.per_n : x.per_m) == 1;
+  };
+  const auto place_of = [&](const ExtraOperand& x) {
+    const bool last_is_n = x.index.back() == Index::n;
+    if (has_lines(x)) return last_is_n ? dialect.place_of_row : dialect.place_of_column;
+    return last_is_n ? dialect.place_along_n : dialect.place_along_m;
+  };
+  std::string words, inside, at_edge, split, vectors, stored_alone, stored_pairs, fit;
+  const auto in_words = [&](const std::string& x, const std::string& ld) {
+    fit += fmt::format(" &&\n       {}", fmt::format(fmt::runtime(dialect.in_words),
+                                                     fmt::arg("x", x), fmt::arg("ld", ld)));
+  };
+  for (std::size_t i = 0; i < program.operands.size(); ++i) {
+    if (!reads(program, i)) continue;
+    const ExtraOperand& operand = program.operands[i];
+    if (operand.index.empty() || operand.index.back() == Index::batch) {
+      vectors += load(program, i, dialect);
+      continue;
+    }
+    const std::string_view type = dialect.type(types.operands[i]);
+    const auto place = [&](std::string_view row_name, std::string_view column_name) {
+      return fmt::format(fmt::runtime(place_of(operand)), fmt::arg("x", fmt::format("x{}", i)),
+                         fmt::arg("ld", fmt::format("ld{}", i)),
+                         fmt::arg("row", divided(row_name, operand.per_m)),
+                         fmt::arg("column", divided(column_name, operand.per_n)));
+    };
+    const std::string one = place("row", "column");
+    const std::string other = place("(row + kDown)", "(column + kRight)");
+    if (!has_lines(operand) && operand.index.back() != along) {
+      // Of the line that both are in: of several in one line the compiler makes one load.
+      words += fmt::format("typename InMemory<{0}>::One x{1};\n", type, i);
+      inside += fmt::format("w.x{} = bits_at({});\n", i, one);
+      at_edge += fmt::format("w.x{} = bits_if({}, first);\n", i, one);
+      split += fmt::format("x.x{0} = y.x{0} = real_of_bits(w.x{0}, {1}{{}});\n", i, type);
+      continue;
+    }
+    if (paired(operand)) {
+      words += fmt::format("typename InMemory<{}>::Two x{};\n", type, i);
+      inside +=
+          fmt::format("w.x{} = {}({});\n", i, has_lines(operand) ? "word_at" : "word_of_line", one);
+      at_edge +=
+          fmt::format("w.x{} = word_of(bits_if({}, first),\n               bits_if({}, second));\n",
+                      i, one, other);
+      split += fmt::format("split_word(w.x{0}, {1}{{}}, x.x{0}, y.x{0});\n", i, type);
+      in_words(fmt::format("out.x{}", i),
+               has_lines(operand) ? fmt::format("out.ld{}", i) : std::string("0"));
+    } else {
+      words += fmt::format("typename InMemory<{0}>::One x{1}, next{1};\n", type, i);
+      const std::int64_t shared = row ? operand.per_n : operand.per_m;
+      const std::string loads = fmt::format(
+          "w.x{0} = bits_if({1}, first);\nw.next{0} = {2};\n", i, one,
+          shared % 2 == 0 ? fmt::format("w.x{}", i) : fmt::format("bits_if({}, second)", other));
+      inside += loads;
+      at_edge += loads;
+      split += fmt::format(
+          "x.x{0} = real_of_bits(w.x{0}, {1}{{}});\ny.x{0} = real_of_bits(w.next{0}, {1}{{}});\n",
+          i, type);
+    }
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    const ExtraOutput& output = program.outputs[i];
+    const std::string_view type = dialect.type(types.outputs[i]);
+    if (is_reduced(output) || program.results[i] == kNotStored) continue;
+    if (!paired(output.target)) {
+      stored_alone += store(output, i, type, left_value(i, dialect), dialect);
+      continue;
+    }
+    stored_pairs += of_output(row ? dialect.store_pair_of_row : dialect.store_pair_of_column, i,
+                              type, left_value(i, dialect));
+    in_words(fmt::format("out.y{}", i), fmt::format("out.ldy{}", i));
+  }
+  std::map<std::string, std::string, std::less<>> files{
+      {"expression/words", std::move(words)},
+      {"expression/words_inside", std::move(inside)},
+      {"expression/words_at_edge", std::move(at_edge)},
+      {"expression/split", std::move(split)},
+      {"expression/vectors", std::move(vectors)},
+      {"expression/stored_alone", std::move(stored_alone)},
+      {"expression/stored_pairs", std::move(stored_pairs)},
+      {"expression/pairs_fit",
+       fmt::format("return out.{} % 2 == 0{};\n", row ? "columns" : "rows", fit)}};
+  for (auto& [name, lines] : files) lines = or_none(std::move(lines));
+  return files;
+}
+
+}  // namespace kiln::expression

@@ -1,0 +1,130 @@
+#include "generator/expression/code_parts.h"
+
+#include <algorithm>
+
+#include "generator/expression/halves.h"
+
+namespace kiln::expression {
+namespace {
+
+/// The load that an operand's indices ask for.
+std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
+  const bool shared = operand.per_n != 1 && !dialect.shared_rows.empty();
+  const bool along_row = !operand.index.empty() && operand.index.back() == Index::n;
+  if (has_lines(operand) && shared) return along_row ? dialect.shared_rows : dialect.shared_columns;
+  if (has_lines(operand)) return along_row ? dialect.rows : dialect.columns;
+  if (along_row) return shared ? dialect.shared_along_n : dialect.along_n;
+  return has_index(operand, Index::m) ? dialect.along_m : dialect.one;
+}
+
+}  // namespace
+
+std::string divided(std::string_view index, std::int64_t shared) {
+  return shared == 1 ? std::string(index) : fmt::format("({} / {})", index, shared);
+}
+
+std::string digits_of(double x) {
+  std::string digits = fmt::format("{}", x);
+  if (digits.find_first_of(".e") == digits.npos) digits += ".0";
+  return digits;
+}
+
+std::string of_operand(std::string_view form, std::size_t i) {
+  return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("x{}", i)));
+}
+
+std::string load(const Program& program, std::size_t i, const Dialect& dialect) {
+  const ExtraOperand& x = program.operands[i];
+  return fmt::format(
+      "{} = {};\n", of_operand(dialect.definition, i),
+      fmt::format(fmt::runtime(load_of(x, dialect)), fmt::arg("x", fmt::format("x{}", i)),
+                  fmt::arg("ld", fmt::format("ld{}", i)), fmt::arg("row", divided("row", x.per_m)),
+                  fmt::arg("column", divided("column", x.per_n)), fmt::arg("per", x.per_n)));
+}
+
+bool reads(const Program& program, std::size_t i) {
+  return std::ranges::any_of(program.values, [&](const Value& value) {
+    return value.op == Op::operand && value.which == i;
+  });
+}
+
+std::string loads(const Program& program, const Dialect& dialect) {
+  std::string out;
+  for (std::size_t i = 0; i < program.operands.size(); ++i)
+    if (reads(program, i)) out += load(program, i, dialect);
+  return out;
+}
+
+std::string or_none(std::string lines) {
+  return lines.empty() ? std::string("// None.\n") : std::move(lines);
+}
+
+std::string of_output(std::string_view form, std::size_t i, std::string_view type,
+                      const std::string& value, std::int64_t shared) {
+  return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("y{}", i)),
+                     fmt::arg("ld", fmt::format("ldy{}", i)), fmt::arg("type", type),
+                     fmt::arg("value", value), fmt::arg("per", shared)) +
+         "\n";
+}
+
+std::string store(const ExtraOutput& output, std::size_t i, std::string_view type,
+                  const std::string& value, const Dialect& dialect) {
+  const auto form = [&]() -> std::string_view {
+    if (is_reduced(output)) return dialect.store_value;
+    if (output.target.per_n != 1)
+      return output.target.index.back() == Index::n ? dialect.store_shared_rows
+                                                    : dialect.store_shared_columns;
+    if (is_matrix(output.target))
+      return output.target.index.back() == Index::n ? dialect.store_rows : dialect.store_columns;
+    if (has_index(output.target, Index::m)) return dialect.store_along_m;
+    return has_index(output.target, Index::n) ? dialect.store_along_n : dialect.store_one;
+  };
+  return of_output(form(), i, type, value, output.target.per_n);
+}
+
+std::string left_value(std::size_t i, const Dialect& dialect) {
+  return fmt::format(fmt::runtime(dialect.left), fmt::arg("x", fmt::format("y{}", i)));
+}
+
+std::string statements(const Program& program, const std::vector<DType>& types,
+                       const Dialect& dialect) {
+  std::string out;
+  if (program.uses(Op::acc)) out += "const Value acc = v;\n";
+  Writer writer(program, CodeStyle{dialect});
+  out += writer.named_values();
+  if (program.stores_d) out += fmt::format("v = {};\n", writer.result());
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.results[i] == kNotStored) continue;
+    if (dialect.leave.empty() && shares_kept(program, i)) continue;
+    const std::string_view type = dialect.type(types[i]);
+    out += dialect.leave.empty() ? store(program.outputs[i], i, type, writer.result(i), dialect)
+                                 : of_output(dialect.leave, i, type, writer.result(i));
+  }
+  return out;
+}
+
+void Members::add(std::string_view type, std::string_view name, std::string_view from,
+                  const std::string& offset) {
+  members += fmt::format("{}* {};\n", type, name);
+  pointers += fmt::format("out.{} = static_cast<{}*>({}){};\n", name, type, from, offset);
+}
+
+void Members::add_ld(std::string_view name, std::string_view from) {
+  members += fmt::format("i64 {};\n", name);
+  pointers += fmt::format("out.{} = {};\n", name, from);
+}
+
+void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type) {
+  to.add(fmt::format("const {}", type), fmt::format("x{}", i), fmt::format("args.extra[{}]", i),
+         has_index(operand, Index::batch) ? fmt::format(" + batch * args.extra_stride[{}]", i)
+                                          : std::string());
+  if (has_lines(operand)) to.add_ld(fmt::format("ld{}", i), fmt::format("args.extra_ld[{}]", i));
+}
+
+void add_output(Members& to, std::size_t i, std::string_view type) {
+  to.add(type, fmt::format("y{}", i), fmt::format("args.outputs[{}]", i),
+         fmt::format(" + batch * args.output_stride[{}]", i));
+  to.add_ld(fmt::format("ldy{}", i), fmt::format("args.output_ld[{}]", i));
+}
+
+}  // namespace kiln::expression
