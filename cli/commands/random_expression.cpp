@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "generator/expression/definitions.h"
 #include "generator/expression/functions.h"
 
 namespace kiln::cli {
@@ -59,7 +60,8 @@ class ExpressionDraw {
     std::string out;
     // A value of its own, which what follows may use several times.
     if (draw_.one_in(2)) {
-      out = fmt::format("y={};", value(2));
+      const bool narrow = draw_.one_in(3);
+      out = fmt::format("y={};", narrow ? cast(value(2)) : value(2));
       named_ = true;
     }
     // Sometimes what is stored is made of what is reduced.
@@ -126,6 +128,8 @@ class ExpressionDraw {
   std::string value(int depth) {
     if (depth == 0 || draw_.one_in(5)) return leaf();
     if (draw_.one_in(16)) return fmt::format("pair({},{})", value(depth - 1), value(depth - 1));
+    // Few, for what they are made of counts as what is written.
+    if (!defined_ && draw_.one_in(8)) return defined();
     const auto row = draw_.below(static_cast<std::uint64_t>(language::kFunctionCount));
     const language::Function& f = language::kFunctions[row];
     const auto inner = [&] { return value(depth - 1); };
@@ -153,6 +157,21 @@ class ExpressionDraw {
     }
   }
 
+  std::string cast(const std::string& x) {
+    return fmt::format("{}({})", draw_.one_in(2) ? "bf16" : "fp16", x);
+  }
+
+  std::string defined() {
+    defined_ = true;
+    const auto all = language::definitions();
+    const language::Definition& f = all[draw_.below(all.size())];
+    std::string first = leaf();
+    if (f.name == "log1p" || f.name == "expm1") first = fmt::format("min(abs({}),8)", first);
+    std::string out = fmt::format("{}({}", f.name, first);
+    for (int i = 1; i < f.arity(); ++i) out += fmt::format(",{}", 1 + draw_.below(40));
+    return out + ")";
+  }
+
   std::string call(const language::Function& f, int depth) {
     if (f.name == language::kNegate) return fmt::format("-({})", value(depth - 1));
     std::string first = value(depth - 1);
@@ -166,7 +185,7 @@ class ExpressionDraw {
 
   Draw& draw_;
   bool by_rows_;  // as D lies
-  bool named_ = false;
+  bool named_ = false, defined_ = false;
   std::vector<std::string> reduced_, blocks_;  // names of what may be read, and of blocks
   std::uint64_t first_ = draw_.below(kDrawnOperands.size() - 2);
 };

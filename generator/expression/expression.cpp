@@ -9,6 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "generator/expression/definitions.h"
+#include "generator/expression/functions.h"
 #include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 
@@ -145,6 +147,16 @@ Expression of_product(const Expression& expression) {
 }
 
 }  // namespace expression
+
+std::vector<std::string_view> expression_functions() {
+  std::vector<std::string_view> all;
+  for (int i = 0; i < expression::kFunctionCount; ++i) {
+    const std::string_view name = expression::kFunctions[i].name;
+    if (expression::function_named(name) == i) all.push_back(name);
+  }
+  for (const expression::Definition& each : expression::definitions()) all.push_back(each.name);
+  return all;
+}
 
 Result<Expression> Expression::parse(std::string_view text) {
   Result<expression::Program> program = expression::parsed(text);

@@ -120,6 +120,12 @@ constexpr Function kFunctions[] = {
      .roundoffs = 0,
      .work = 6,
      .code = "drawn"},
+    // Casts have the names of their types.
+    chosen(function_fp32, "fp32", "to_fp32", 1),
+    of_work(2, chosen(function_fp16, "fp16", "to_fp16", 1)),
+    of_work(2, chosen(function_bf16, "bf16", "to_bf16", 1)),
+    of_work(4, chosen(function_e4m3, "fp8_e4m3", "to_e4m3", 1)),
+    of_work(5, chosen(function_s8, "s8", "to_s8", 1)),
 };
 const int kFunctionCount = static_cast<int>(std::size(kFunctions));
 static_assert([] {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "generator/expression/definitions.h"
 #include "generator/expression/functions.h"
 #include "generator/expression/halves.h"
 #include "generator/expression/program.h"
@@ -86,7 +87,7 @@ class Parser {
     const bool stored = at_ < text_.size() && text_[at_] == '[';
     if (stored && target == "d") stop(first, "d has no indices: the problem says where D lies");
     if (target == "acc" || target == "batch" || target == "m" || target == "n" || target == kPair ||
-        function_named(target) >= 0 || reduction_named(target))
+        is_function(target) || reduction_named(target))
       stop(first, fmt::format("{} has a meaning of its own", target));
     if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
     if (operands_.contains(target)) stop(first, fmt::format("{} is an operand", target));
@@ -218,7 +219,7 @@ class Parser {
     const std::string_view word = name();
     const char next = at_ < text_.size() ? text_[at_] : ' ';
     if (const auto how = reduction_named(word);
-        how && (next == '[' || (next == '(' && function_named(word) < 0)))
+        how && (next == '[' || (next == '(' && !is_function(word))))
       return reduction(*how, word, first);
     if (next == '(' && word == kPair) return pair(word);
     if (next == '(') return function(word, first);
@@ -262,7 +263,12 @@ class Parser {
     return value({.op = Op::number, .number = negative ? -x : x});
   }
 
+  static bool is_function(std::string_view word) {
+    return function_named(word) >= 0 || definition_named(word) != nullptr;
+  }
+
   std::uint8_t function(std::string_view word, std::size_t first) {
+    if (const Definition* const made = definition_named(word)) return defined(*made, first);
     const int row = function_named(word);
     if (row < 0) stop(first, fmt::format("no function is called {}", word));
     const Function& f = kFunctions[row];
@@ -275,15 +281,42 @@ class Parser {
         line.how = *how;
         return reduced(line, of[0], first);
       }
-      if (i > 0 && !take(','))
-        stop(at_, fmt::format("{} has {} arguments: ',' is missing", word, f.arity));
+      separate(word, f.arity, i);
       of.at(static_cast<std::size_t>(i)) =
           f.course == Course::choice && i == 0 ? comparison() : sum_of_products();
     }
-    if (!take(')'))
-      stop(at_, fmt::format("{} has {} argument{}: ')' is missing", word, f.arity,
-                            f.arity == 1 ? "" : "s"));
+    close(word, f.arity);
     return call(row, of);
+  }
+  /// Before argument i, and behind the last one.
+  void separate(std::string_view word, int arity, int i) {
+    if (i > 0 && !take(','))
+      stop(at_, fmt::format("{} has {} arguments: ',' is missing", word, arity));
+  }
+  void close(std::string_view word, int arity) {
+    if (!take(')'))
+      stop(at_,
+           fmt::format("{} has {} argument{}: ')' is missing", word, arity, arity == 1 ? "" : "s"));
+  }
+
+  /// What a definition's text makes of a call's arguments.
+  std::uint8_t defined(const Definition& made, std::size_t first) {
+    Parser inner(made.text);
+    need('(');
+    for (int i = 0; i < made.arity(); ++i) {
+      separate(made.name, made.arity(), i);
+      inner.values_.emplace(made.parameters.at(static_cast<std::size_t>(i)), sum_of_products());
+    }
+    close(made.name, made.arity());
+    inner.program_ = std::move(program_);
+    try {
+      do inner.statement();
+      while (inner.take(';'));
+    } catch (const Stopped& stopped) {
+      stop(first, fmt::format("{}: {}", made.name, stopped.why));
+    }
+    program_ = std::move(inner.program_);
+    return inner.values_.at("d");
   }
 
   std::uint8_t comparison() {
@@ -348,7 +381,7 @@ class Parser {
   }
 
   std::uint8_t operand(std::string_view word, std::size_t first) {
-    if (word == "acc" || word == "d" || word == kPair || function_named(word) >= 0)
+    if (word == "acc" || word == "d" || word == kPair || is_function(word))
       stop(first, fmt::format("{} has a meaning of its own", word));
     if (values_.contains(word)) stop(first, fmt::format("{} is a value: it has no indices", word));
     if (const auto known = outputs_.find(word); known != outputs_.end()) {

@@ -71,6 +71,9 @@ struct ExtraOutput {
   bool operator==(const ExtraOutput&) const = default;
 };
 
+/// The functions of expressions by their names, which operands and values cannot have.
+KILN_API std::vector<std::string_view> expression_functions();
+
 /// A small program over one element of D, `d=gelu(acc+b[n])+r[m,n]`: statements with `;` between
 /// them, each a name and an expression; the value of `d` is stored in D. `acc` is the element
 /// of alpha * op(A) * op(B) + beta * C. Values are fp32, or fp64 where D is fp64.
@@ -92,7 +95,12 @@ struct ExtraOutput {
 /// Functions are the rows of
 /// expression::kFunctions: where(c,x,y) min max abs exp log tanh erf sqrt rsqrt sigmoid silu gelu
 /// gelu_erf relu clamp(x,lo,hi) round (ties to even) random(seed,x,y): from 0 to 1, the same for
-/// the same whole numbers up to 2^24 on every device, and some such number for others.
+/// the same whole numbers up to 2^24 on every device, and some such number for others. Those of
+/// expression::definitions() are written in the language: square sign expm1 log1p softplus
+/// logsigmoid mish quick_gelu hardsigmoid hardswish relu6 leaky_relu(x,a) elu(x,a) selu softsign
+/// softcap(x,c); text() has what they are made of. Casts, bf16(x) fp16(x) fp32(x) fp8_e4m3(x)
+/// s8(x), round to the nearest value of the type, ties to even, by way of fp32, as a D of it is
+/// stored: fp8_e4m3 and s8 saturate, and a NaN is 0 in s8 alone.
 ///
 /// A value: copies are cheap, and equal expressions compare equal whatever their operands and
 /// values are called.

@@ -83,6 +83,24 @@ inline Term gelu(const Term& x) { return Term::call("gelu", {x}); }
 inline Term gelu_erf(const Term& x) { return Term::call("gelu_erf", {x}); }
 inline Term relu(const Term& x) { return Term::call("relu", {x}); }
 inline Term round(const Term& x) { return Term::call("round", {x}); }
+inline Term square(const Term& x) { return Term::call("square", {x}); }
+inline Term sign(const Term& x) { return Term::call("sign", {x}); }
+inline Term expm1(const Term& x) { return Term::call("expm1", {x}); }
+inline Term log1p(const Term& x) { return Term::call("log1p", {x}); }
+inline Term softplus(const Term& x) { return Term::call("softplus", {x}); }
+inline Term logsigmoid(const Term& x) { return Term::call("logsigmoid", {x}); }
+inline Term mish(const Term& x) { return Term::call("mish", {x}); }
+inline Term quick_gelu(const Term& x) { return Term::call("quick_gelu", {x}); }
+inline Term hardsigmoid(const Term& x) { return Term::call("hardsigmoid", {x}); }
+inline Term hardswish(const Term& x) { return Term::call("hardswish", {x}); }
+inline Term relu6(const Term& x) { return Term::call("relu6", {x}); }
+inline Term leaky_relu(const Term& x, const Term& a) { return Term::call("leaky_relu", {x, a}); }
+inline Term elu(const Term& x, const Term& a) { return Term::call("elu", {x, a}); }
+inline Term selu(const Term& x) { return Term::call("selu", {x}); }
+inline Term softsign(const Term& x) { return Term::call("softsign", {x}); }
+inline Term softcap(const Term& x, const Term& c) { return Term::call("softcap", {x, c}); }
+/// The nearest value of the type: bf16, fp16, fp32, fp8_e4m3 or s8.
+inline Term cast(const Term& x, DType type) { return Term::call(name(type), {x}); }
 inline Term random(const Term& seed, const Term& x, const Term& y) {
   return Term::call("random", {seed, x, y});
 }

@@ -25,7 +25,18 @@ from __future__ import annotations
 import inspect
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple, Union
 
+import numpy as np
+
 Number = Union[int, float]
+
+#: The casts of the language, by the types' names in numpy and PyTorch.
+_CASTS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float8_e4m3fn": "fp8_e4m3",
+    "int8": "s8",
+}
 
 
 class Term:
@@ -76,6 +87,19 @@ class Term:
 
     def __abs__(self) -> "Term":
         return _made("abs({})", self)
+
+    def to(self, dtype: Any) -> "Term":
+        """Rounded to the nearest value of a type, as ``x.to(torch.bfloat16)`` and ``x.astype("e")``
+        say: bf16, fp16, fp32, fp8_e4m3 or s8."""
+        try:
+            name = str(dtype).rpartition(".")[2] if "torch" in str(dtype) else np.dtype(dtype).name
+        except TypeError:
+            name = str(dtype)
+        if name not in _CASTS:
+            raise TypeError(f"dtype = {dtype}: a cast is to one of {', '.join(_CASTS)}")
+        return _made(_CASTS[name] + "({})", self)
+
+    astype = to
 
     def __lt__(self, other: Operand) -> "Term":
         return _made("{}<{}", self, other)
@@ -160,6 +184,25 @@ def _of_one(name: str) -> Callable[[Operand], Term]:
 exp, log, sqrt, rsqrt = _of_one("exp"), _of_one("log"), _of_one("sqrt"), _of_one("rsqrt")
 tanh, erf, sigmoid, silu = _of_one("tanh"), _of_one("erf"), _of_one("sigmoid"), _of_one("silu")
 gelu, gelu_erf, relu, round = _of_one("gelu"), _of_one("gelu_erf"), _of_one("relu"), _of_one("round")
+square, sign, expm1, log1p = _of_one("square"), _of_one("sign"), _of_one("expm1"), _of_one("log1p")
+softplus, logsigmoid, mish, selu = (_of_one(f) for f in ("softplus", "logsigmoid", "mish", "selu"))
+quick_gelu, hardsigmoid, hardswish = (_of_one(f) for f in ("quick_gelu", "hardsigmoid", "hardswish"))
+relu6, softsign = _of_one("relu6"), _of_one("softsign")
+bf16, fp16, fp32 = _of_one("bf16"), _of_one("fp16"), _of_one("fp32")
+fp8_e4m3, s8 = _of_one("fp8_e4m3"), _of_one("s8")
+
+
+def leaky_relu(x: Operand, a: Operand = 0.01) -> Term:
+    return _made("leaky_relu({},{})", x, a)
+
+
+def elu(x: Operand, a: Operand = 1.0) -> Term:
+    return _made("elu({},{})", x, a)
+
+
+def softcap(x: Operand, c: Operand) -> Term:
+    """c * tanh(x / c)."""
+    return _made("softcap({},{})", x, c)
 
 
 def sum(x: Operand, over: str = "n", block: Optional[int] = None) -> Reduced:

@@ -151,6 +151,12 @@ py::list stored_by(const std::string& epilogue) {
 
 void bind_expression(py::module_& module) {
   module.def("stored_by", &stored_by, py::arg("epilogue"));
+  module.def("expression_functions", [] {
+    py::list all;
+    for (const std::string_view name : expression_functions())
+      all.append(py::str(std::string(name)));
+    return all;
+  });
 }
 
 }  // namespace kiln::python

@@ -87,6 +87,16 @@ const Base kHipS8{
     "expression_hip_s8", "gfx942",
     "fp32 N N 37 45 20 out=s8 epilogue=d=where(acc==0,acc/acc,acc*9+0.5)",
     HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
+const Base kCasts{
+    "expression_casts", "sm_80",
+    "fp32 N N 37 45 20 epilogue=y=where(acc==0,acc/acc,where(m<20,acc,acc*50));"
+    "d=acc-bf16(acc)+(acc-fp16(acc*1000)/1000);w[m,n]=fp8_e4m3(y);z[m,n]=s8(y*9+0.5)",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+const Base kHipCasts{
+    "expression_hip_casts", "gfx942",
+    "fp32 N N 37 45 20 epilogue=y=where(acc==0,acc/acc,where(m<20,acc,acc*50));"
+    "d=acc-bf16(acc)+(acc-fp16(acc*1000)/1000);w[m,n]=fp8_e4m3(y);z[m,n]=s8(y*9+0.5)",
+    HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
 const Base kFp8{"expression_fp8", "sm_80", "fp32 N N 37 45 20 out=fp8_e4m3 epilogue=d=acc*b[n]",
                 CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
 
@@ -230,6 +240,17 @@ const std::vector<Mutant> kMutants{
     {&kHipS8, "rounds towards zero", "__builtin_rintf(float(x))", "__builtin_truncf(float(x))"},
     {&kHipS8, "makes another number of a NaN", "y == y ? i32(y) : 0", "y == y ? i32(y) : 1"},
     {&kFp8, "reads C with another bias", "0x1p120f", "0x1p119f"},
+    {&kCasts, "leaves out a cast", "return to_real(from_real(x, Bfloat{}))", "return x"},
+    {&kCasts, "rounds to another type", "to_real(from_real(x, Half{}))",
+     "to_real(from_real(x, Bfloat{}))"},
+    {&kCasts, "goes on where it saturates", "(code > 0x7e ? 0x7e : code)", "code"},
+    {&kCasts, "wraps where it saturates", "i8(y < -128 ? -128 : y > 127 ? 127 : y)", "i8(y)"},
+    {&kHipCasts, "leaves out a cast", "return to_real(from_real(x, Half{}))", "return x"},
+    {&kHipCasts, "rounds towards zero", "(bits + 0x7fff + ((bits >> 16) & 1)) >> 16", "bits >> 16"},
+    {&kHipCasts, "rounds ties up", "bits + 0x7fff + ((bits >> 16) & 1)", "bits + 0x8000"},
+    {&kHipCasts, "cuts what is rounded", "magnitude + 0x7ffff + (magnitude >> 20 & 1)",
+     "magnitude"},
+    {&kHipCasts, "makes another number of a NaN", "y == y ? i32(y) : 0", "y == y ? i32(y) : 1"},
     {&kLowest, "skips rows of a column", "chain<R>(line, first, kChains,",
      "chain<R>(line, first, kChains + 1,"},
 };
@@ -238,7 +259,8 @@ TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest, &kBehind, &kAcross,
-                      &kWgmmaBehind, &kHip, &kHipRows, &kHipFp8, &kHipS8, &kFp8});
+                      &kWgmmaBehind, &kHip, &kHipRows, &kHipFp8, &kHipS8, &kCasts, &kHipCasts,
+                      &kFp8});
 }
 
 }  // namespace kiln::expression_mutants_test

@@ -215,6 +215,53 @@ KILN_INLINE Vec<Real, L> absolute(Vec<Real, L> x) {
   return __builtin_elementwise_abs(x);
 }
 //% end
+//% if uses_fp32 || uses_fp16 || uses_bf16 || uses_fp8_e4m3 || uses_s8
+/// Casts go by way of fp32.
+template <int L>
+KILN_INLINE Vec<float, L> floats(Vec<Real, L> x) {
+  return __builtin_convertvector(x, Vec<float, L>);
+}
+template <int L>
+KILN_INLINE Vec<Real, L> reals(Vec<float, L> x) {
+  return __builtin_convertvector(x, Vec<Real, L>);
+}
+//% end
+//% if uses_fp32
+template <int L>
+KILN_INLINE Vec<Real, L> to_fp32(Vec<Real, L> x) {
+  return reals<L>(floats<L>(x));
+}
+//% end
+//% if uses_fp16
+template <int L>
+KILN_INLINE Vec<Real, L> to_fp16(Vec<Real, L> x) {
+  return reals<L>(half_to_float<L>(float_to_half<L>(floats<L>(x))));
+}
+//% end
+//% if uses_bf16
+/// Denormals too, which an instruction that converts to bf16 flushes.
+template <int L>
+KILN_INLINE Vec<Real, L> to_bf16(Vec<Real, L> x) {
+  const auto bits = bits_of<Vec<u32, L>>(floats<L>(x));
+  const auto rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+  const auto nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return reals<L>(bits_of<Vec<float, L>>(nan ? bits : rounded));
+}
+//% end
+//% if uses_fp8_e4m3
+template <int L>
+KILN_INLINE Vec<Real, L> to_e4m3(Vec<Real, L> x) {
+  const Vec<u8, L> codes = float_to_e4m3<L>(floats<L>(x));
+  return reals<L>(e4m3_to_float<L>(__builtin_convertvector(codes, Vec<i32, L>) << 24));
+}
+//% end
+//% if uses_s8
+template <int L>
+KILN_INLINE Vec<Real, L> to_s8(Vec<Real, L> x) {
+  const auto whole = to_integer<L>(reals<L>(floats<L>(x)), Real(-128), Real(127));
+  return __builtin_convertvector(whole, Vec<Real, L>);
+}
+//% end
 //% if uses_min || uses_clamp
 template <int L>
 KILN_INLINE Vec<Real, L> smaller(Vec<Real, L> x, Vec<Real, L> y) {

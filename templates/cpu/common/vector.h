@@ -177,7 +177,7 @@ KILN_INLINE Vec<u16, L> float_to_bfloat(Vec<float, L> f) {
   //% end
 }
 
-//% if codes == e4m3 || fp8_d
+//% if codes == e4m3 || fp8_d || uses_fp8_e4m3
 /// Numbers of codes (e4m3) in the top bytes of lanes: exponent and mantissa are moved to fp32's
 /// place, and a product puts the bias right, of denormals too. Without kNan a NaN's code is 480.
 template <int L, bool kNan = true>
@@ -187,7 +187,7 @@ KILN_INLINE Vec<float, L> e4m3_to_float(Vec<i32, L> top) {
   return (top & 0x7f000000) == 0x7f000000 ? Vec<float, L>(__builtin_nanf("")) : number;
 }
 //% end
-//% if fp8_d
+//% if fp8_d || uses_fp8_e4m3
 /// The nearest code, ties to even; what is larger than 448 becomes 448.
 template <int L>
 KILN_INLINE Vec<u8, L> float_to_e4m3(Vec<float, L> f) {

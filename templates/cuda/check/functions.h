@@ -34,7 +34,12 @@ enum ExpressionFunction {
   function_gelu,
   function_gelu_erf,
   function_remainder,
-  function_random
+  function_random,
+  function_fp32,
+  function_fp16,
+  function_bf16,
+  function_e4m3,
+  function_s8
 };
 
 // A NaN stays a NaN in both.
@@ -51,6 +56,27 @@ KILN_DEVICE unsigned mixed_bits(unsigned x, unsigned y) {
 /// A whole number of fp32's; any other counts as 0.
 KILN_DEVICE bool is_counter(double x) { return x >= 0 && x <= 16777216.0 && x == rint(x); }
 KILN_DEVICE unsigned counter(double x) { return is_counter(x) ? unsigned(x) : 0; }
+
+/// The nearest number, ties to even, of those with so many bits behind the first one, whose
+/// exponents are `least` and more.
+KILN_DEVICE float nearest_of(float x, int bits, int least) {
+  if (x == 0 || x - x != 0) return x;  // infinity and NaN
+  int exponent = ilogbf(x);
+  if (exponent < least) exponent = least;
+  return ldexpf(rintf(ldexpf(x, bits - exponent)), exponent - bits);
+}
+/// The same of fp16: what would be 2^16 or more is infinite.
+KILN_DEVICE float nearest_half(float x) {
+  const float near = nearest_of(x, 10, -14);
+  return near >= 65536.0f || near <= -65536.0f ? ldexpf(near, 128) : near;
+}
+KILN_DEVICE float nearest_e4m3(float x) {
+  return nearest_of(x < -448.0f ? -448.0f : x > 448.0f ? 448.0f : x, 3, -6);
+}
+/// A NaN is 0.
+KILN_DEVICE float nearest_s8(float x) {
+  return x != x ? 0.0f : rintf(x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x);
+}
 
 /// A comparison's value is 1 where it holds. Functions of fewer arguments do not look at others.
 KILN_DEVICE double function_value(int function, double x, double y, double z) {
@@ -118,6 +144,16 @@ KILN_DEVICE double function_value(int function, double x, double y, double z) {
           mixed_bits(mixed_bits(mixed_bits(0, counter(x)), counter(y)), counter(z));
       return double(bits >> 8) / 16777216.0;
     }
+    case function_fp32:
+      return float(x);
+    case function_fp16:
+      return nearest_half(float(x));
+    case function_bf16:
+      return nearest_of(float(x), 7, -126);
+    case function_e4m3:
+      return nearest_e4m3(float(x));
+    case function_s8:
+      return nearest_s8(float(x));
   }
   return x;
 }

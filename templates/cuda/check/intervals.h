@@ -140,12 +140,17 @@ KILN_DEVICE Interval quotient_of(const Interval& x, const Interval& y, const Pre
   return out;
 }
 
+/// What a function makes of a NaN: one again, but where it is a cast to integers.
+KILN_DEVICE Interval of_nan(const ExpressionStep& f, const Precision& p) {
+  const double nan = p.infinity - p.infinity;
+  return exactly(function_value(f.which, nan, nan, nan), p);
+}
 /// Of monotone functions and of valleys.
 KILN_DEVICE Interval applied(const ExpressionStep& f, const Interval* of, const Precision& p) {
   bool nan = false;
   for (int i = 0; i < f.arity; ++i) {
     nan = nan || of[i].nan;
-    if (is_empty(of[i])) return nothing(p);
+    if (is_empty(of[i])) return of_nan(f, p);
   }
   Interval first = of[0];
   if (first.low < f.domain) {
@@ -156,8 +161,8 @@ KILN_DEVICE Interval applied(const ExpressionStep& f, const Interval* of, const 
   // The value of smooth ones at -infinity is not agreed on.
   if (f.course == course_valley && f.of_argument != 0 && first.low == -p.infinity)
     return anything(p);
-  Interval out = nothing(p);
-  out.nan = nan;
+  Interval out = nan ? of_nan(f, p) : nothing(p);
+  out.nan = out.nan && nan;
   widen(out, function_value(f.which, first.low, of[1].low, of[2].low));
   widen(out, function_value(f.which, first.high, of[1].high, of[2].high));
   if (f.course == course_valley && contains(first, f.lowest))
@@ -223,7 +228,8 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   if (f.course == course_choice) return chosen(truth, of[1], of[2], p);
   if (f.course == course_drawn) return drawn(f, of, p);
   if (f.course == course_remainder) return remainder_of(f, of, p);
-  for (int i = 0; i < f.arity; ++i)
+  const bool many = f.course >= course_sum && f.course <= course_quotient;
+  for (int i = 0; many && i < f.arity; ++i)
     if (is_empty(of[i])) return nothing(p);
   const Interval& x = of[0];
   const Interval& y = of[1];

@@ -1,5 +1,5 @@
-// Functions of expressions that no device computes otherwise: what is chosen, and random numbers.
-// Expects the parameter Real.
+// Functions of expressions that no device computes otherwise: what is chosen, random numbers, and
+// casts. Expects convert.h and the parameter Real.
 #pragma once
 
 //% if uses_relu
@@ -27,4 +27,16 @@ KILN_DEVICE Real drawn(Real seed, Real x, Real y) {
   const u32 bits = mixed_bits(mixed_bits(mixed_bits(0, u32(seed)), u32(x)), u32(y));
   return Real(bits >> 8) * Real(0x1p-24);
 }
+//% end
+//% if uses_fp32
+KILN_DEVICE Real to_fp32(Real x) { return Real(float(x)); }
+//% end
+//% if uses_fp16
+KILN_DEVICE Real to_fp16(Real x) { return to_real(from_real(x, Half{})); }
+//% end
+//% if uses_bf16
+KILN_DEVICE Real to_bf16(Real x) { return to_real(from_real(x, Bfloat{})); }
+//% end
+//% if uses_s8
+KILN_DEVICE Real to_s8(Real x) { return to_real(from_real(x, i8{})); }
 //% end

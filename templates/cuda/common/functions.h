@@ -65,6 +65,9 @@ KILN_DEVICE Real remainder(Real x, Real y) {
 //% if uses_abs
 KILN_DEVICE Real absolute(Real x) { return fabs(x); }
 //% end
+//% if uses_fp8_e4m3
+KILN_DEVICE Real to_e4m3(Real x) { return to_real(from_real(x, Float8E4{})); }
+//% end
 //% include cuda/common/exact.h
 
 /// x · y + z, rounded once.

@@ -9,7 +9,7 @@ KILN_DEVICE Real to_real(u8 x) { return Real(x); }
 KILN_DEVICE Real to_real(i32 x) { return Real(x); }
 KILN_DEVICE Real to_real(Half x) { return Real(bits_as<_Float16>(x.bits)); }
 KILN_DEVICE Real to_real(Bfloat x) { return Real(bits_as<float>(u32(x.bits) << 16)); }
-//% if has_fp8 || fp8_d
+//% if has_fp8 || fp8_d || uses_fp8_e4m3
 template <int Mantissa, bool Fnuz>
 KILN_DEVICE Real to_real(Float8<Mantissa, Fnuz> x) {
   constexpr int kBias = (1 << (6 - Mantissa)) - (Fnuz ? 0 : 1);
@@ -51,7 +51,7 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
   return Bfloat{u16((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded)};
   //% end
 }
-//% if fp8_d
+//% if fp8_d || uses_fp8_e4m3
 KILN_DEVICE u32 float_to_bits(float x) { return bits_as<u32>(x); }
 
 //% include cuda/common/e4m3.h

@@ -3,6 +3,9 @@
 #pragma once
 
 //% include cuda/common/exact.h
+//% if uses_fp8_e4m3
+KILN_DEVICE Real to_e4m3(Real x) { return to_real(from_real(x, Float8<3, false>{})); }
+//% end
 //% if uses_round
 KILN_DEVICE float nearest(float x) { return __builtin_rintf(x); }
 KILN_DEVICE double nearest(double x) { return __builtin_rint(x); }

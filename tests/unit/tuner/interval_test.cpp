@@ -115,6 +115,21 @@ TEST(Intervals, OfWholeNumbersAreExact) {
   EXPECT_TRUE(is_anything(of("d=acc%7", number(16777217))));
 }
 
+TEST(Intervals, OfCastsAreThoseOfTheirEnds) {
+  const auto is = [](const Interval& x, double low, double high, bool nan) {
+    return x.low == low && x.high == high && x.nan == nan;
+  };
+  EXPECT_TRUE(is(of("d=bf16(acc)", {1.001, 1.003, false}), 1, 1, false));
+  EXPECT_TRUE(is(of("d=bf16(acc)", {1.003, 1.005, false}), 1, 1.0078125, false));
+  EXPECT_TRUE(is(of("d=bf16(acc)", {1e-40, 3.4e38, true}), 0x1p-133, kInfinity, true));
+  EXPECT_TRUE(is(of("d=fp16(acc)", {-65519, 65520, false}), -65504, kInfinity, false));
+  EXPECT_TRUE(is(of("d=fp8_e4m3(acc)", {-kInfinity, 1, true}), -448, 1, true));
+  EXPECT_TRUE(is(of("d=s8(acc)", {3.4, 1e9, true}), 0, 127, false)) << "a NaN is 0";
+  EXPECT_TRUE(is(of("d=s8(acc)", number(std::nan(""))), 0, 0, false));
+  EXPECT_TRUE(is(of("d=bf16(acc)", number(std::nan(""))), kInfinity, -kInfinity, true));
+  EXPECT_TRUE(is(of("d=acc-bf16(acc)", number(3)), 0, 0, false));
+}
+
 TEST(Intervals, OfOperandsOfFp64AreWhatFp32MakesOfThem) {
   const Interval third = of("d=c[]", number(0), {1.0 / 3});
   EXPECT_LE(third.low, double(1.0F / 3));

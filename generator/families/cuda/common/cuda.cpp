@@ -114,13 +114,14 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
+  add_epilogue(v, g);
   // Targets without instructions for them have no operands of such types, but may have a D of one.
-  const bool soft_fp8 = g.d.dtype == fp8_e4m3 && device.gpu.sm < 89;
-  v["has_fp8"] = value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) ||
-                          (g.d.dtype == fp8_e4m3 && !soft_fp8));
+  const bool makes_fp8 = g.d.dtype == fp8_e4m3 || v["uses_fp8_e4m3"] == "1";
+  const bool soft_fp8 = makes_fp8 && device.gpu.sm < 89;
+  v["has_fp8"] =
+      value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) || (makes_fp8 && !soft_fp8));
   v["soft_fp8"] = value_of(soft_fp8);
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
-  add_epilogue(v, g);
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["halves"] = "0";
   v["no_shuffles"] = "0";
