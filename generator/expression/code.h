@@ -23,6 +23,8 @@ struct Dialect {
   std::string_view shared_along_n = {}, shared_rows = {}, shared_columns = {};
   /// Stores `{value}` of an element of D, of type {type}, to {x}; and as it is, to a row.
   std::string_view store_rows, store_columns, store_value;
+  /// The same of a value that is kept in 16 bits, which have it.
+  std::string_view store_narrow = {};
   /// Stores of a row's value, of a column's, and of all, by one element of theirs.
   std::string_view store_along_m, store_along_n, store_one;
   /// And of what {per} neighbours of a row share.

@@ -12,7 +12,8 @@ void add_read(Members& to, const ExtraOperand& operand, std::size_t i, std::size
   const bool kept = is_matrix(operand);
   const std::string_view memory = kept ? "outputs" : "reduced";
   const std::string_view stride = kept ? "output_stride" : "reduced_stride";
-  to.add(fmt::format("const {}", dialect.value), fmt::format("x{}", i),
+  const std::string_view type = operand.dtype ? dialect.type(*operand.dtype) : dialect.value;
+  to.add(fmt::format("const {}", type), fmt::format("x{}", i),
          fmt::format("args.{}[{}]", memory, slot),
          fmt::format(" + batch * args.{}[{}]", stride, slot));
   if (kept) to.add_ld(fmt::format("ld{}", i), fmt::format("args.output_ld[{}]", slot));

@@ -97,8 +97,10 @@ std::string statements(const Program& program, const std::vector<DType>& types,
     if (program.results[i] == kNotStored) continue;
     if (dialect.leave.empty() && shares_kept(program, i)) continue;
     const std::string_view type = dialect.type(types[i]);
-    out += dialect.leave.empty() ? store(program.outputs[i], i, type, writer.result(i), dialect)
-                                 : of_output(dialect.leave, i, type, writer.result(i));
+    out += !dialect.leave.empty() ? of_output(dialect.leave, i, type, writer.result(i))
+           : keeps_narrow(program, i)
+               ? of_output(dialect.store_narrow, i, type, writer.result(i))
+               : store(program.outputs[i], i, type, writer.result(i), dialect);
   }
   return out;
 }

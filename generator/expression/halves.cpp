@@ -12,6 +12,14 @@
 namespace kiln::expression {
 namespace {
 
+/// The type of 16 bits that a value is a cast to.
+std::optional<DType> narrow_type(const Value& value) {
+  if (value.op != Op::call) return std::nullopt;
+  if (value.which == function_bf16) return DType::bf16;
+  if (value.which == function_fp16) return DType::fp16;
+  return std::nullopt;
+}
+
 /// Which values go into which half.
 struct Division {
   std::vector<Spread> spreads;
@@ -38,17 +46,37 @@ struct Division {
     for (const std::uint8_t root : roots(whole)) find_cut(whole, root, seen, cut);
     if (cut.size() == 1) kept = *cut.begin();
     if (cut.size() < 2) return;
-    for (std::size_t i = 0; i < count; ++i)
-      if (whole.values[i].op == Op::acc) kept = static_cast<std::uint8_t>(i);
+    // One that all of them are made of: the product, or a cast of it.
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto one = static_cast<std::uint8_t>(i);
+      const bool cast = narrow_type(whole.values[i]).has_value() && of_product[i];
+      if (whole.values[i].op == Op::acc || (cast && !is_behind(one) && leads_to(whole, one, cut)))
+        kept = one;
+    }
   }
 
   bool is_behind(std::uint8_t value) const { return spreads[value].reduced; }
+  /// The type of what is kept, if that has fewer bits than values.
+  std::optional<DType> narrow(const Program& whole) const {
+    return kept ? narrow_type(whole.values[*kept]) : std::nullopt;
+  }
   /// Whether an output is stored behind the reductions.
   bool output_is_behind(const Program& whole, std::size_t i) const {
     return read[i] >= 0 || is_behind(whole.results[i]);
   }
 
  private:
+  /// Whether these are made of the product by way of one value alone.
+  static bool leads_to(const Program& whole, std::uint8_t one, const std::set<std::uint8_t>& all) {
+    std::vector<bool> past(whole.values.size());  // made of the product otherwise
+    for (std::size_t i = 0; i < past.size(); ++i) {
+      const Value& value = whole.values[i];
+      past[i] = value.op == Op::acc;
+      for (int a = 0; i != one && a < arity_of(value); ++a)
+        past[i] = past[i] || past[value.of.at(static_cast<std::size_t>(a))];
+    }
+    return std::ranges::none_of(all, [&](std::uint8_t each) { return past[each]; });
+  }
   int line_that_is(const Program& whole, std::size_t output) const {
     if (!is_reduced(whole.outputs[output])) return -1;
     for (std::size_t line = 0; line < lines.size(); ++line) {
@@ -137,7 +165,10 @@ Program product_of(const Program& whole, const Division& division) {
   };
   for (const std::uint8_t line : division.lines)
     more("line", whole.values[line].line, whole.values[line].of[0]);
-  if (division.kept) more("kept", kOfElements, *division.kept);
+  if (division.kept) {
+    more("kept", kOfElements, *division.kept);
+    out.outputs.back().target.dtype = division.narrow(whole);
+  }
   return out;
 }
 
@@ -146,7 +177,10 @@ std::vector<ExtraOperand> operands_behind(const Program& whole, const Division& 
   std::vector<ExtraOperand> all = whole.operands;
   for (const std::uint8_t line : division.lines)
     all.push_back(memory_of_batch("line", whole.values[line].line));
-  if (division.kept) all.push_back(memory_of_batch("kept", kOfElements));
+  if (division.kept) {
+    all.push_back(memory_of_batch("kept", kOfElements));
+    all.back().dtype = division.narrow(whole);
+  }
   for (const std::uint8_t block : division.blocks)
     all.push_back(memory_of_batch("block", whole.values[block].line));
   return all;
@@ -204,9 +238,13 @@ Program behind_of(const Program& whole, const Division& division) {
 
 bool shares_kept(const Program& product, std::size_t i) {
   const Halves* const halves = product.half_of;
-  if (halves == nullptr || !halves->keeps) return false;
+  if (halves == nullptr || !halves->keeps || halves->narrow) return false;
   const ExtraOutput& output = product.outputs[i];
   return is_reduced(output) && !reduces_all(output) && product.results[i] == product.results.back();
+}
+
+bool keeps_narrow(const Program& product, std::size_t i) {
+  return product.half_of != nullptr && product.half_of->narrow && i + 1 == product.outputs.size();
 }
 
 bool reads_pairs_alone(const Expression& expression) {
@@ -243,7 +281,8 @@ Halves halves_of(const Program& whole) {
                 .behind = behind_of(whole, division),
                 .outputs = whole.outputs.size(),
                 .lines = division.lines.size(),
-                .keeps = division.kept.has_value()};
+                .keeps = division.kept.has_value(),
+                .narrow = division.narrow(whole)};
   halves.stores_elements = halves.behind.stores_d || !division.blocks.empty();
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
     if (halves.behind.results[i] == kNotStored) continue;

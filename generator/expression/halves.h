@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "generator/expression/program.h"
@@ -20,9 +21,10 @@ struct Halves {
   Program blocks;
   /// Behind the operands of the whole stand those reductions, that value, and the values of blocks.
   Program behind;
-  std::size_t outputs = 0;  // of the whole
-  std::size_t lines = 0;    // reductions of whole lines that `behind` reads
-  bool keeps = false;       // whether it reads a value of each element
+  std::size_t outputs = 0;      // of the whole
+  std::size_t lines = 0;        // reductions of whole lines that `behind` reads
+  bool keeps = false;           // whether it reads a value of each element
+  std::optional<DType> narrow;  // the type of that value, where it is a cast to 16 bits
   /// Which of the outputs of `product` an operand of `behind` is, by its number behind the whole's.
   std::size_t output_of(std::size_t read) const { return outputs + read; }
   /// Which operand of `behind` the first value of a block is.
@@ -33,7 +35,11 @@ struct Halves {
 
 /// Whether what output i of a product's half reduces, of rows or of columns, is the value that it
 /// keeps of each element: both are the same memory where kernels leave a value of each element.
+/// What is kept in 16 bits is memory of its own, since reductions read values.
 bool shares_kept(const Program& product, std::size_t i);
+
+/// Whether output i of a product's half is the value that it keeps of each element, in 16 bits.
+bool keeps_narrow(const Program& product, std::size_t i);
 
 /// Whether all that it reads of what it reduces is of pairs of neighbours along n: threads that
 /// hold both need no step behind.

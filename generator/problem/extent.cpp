@@ -177,6 +177,10 @@ DType type_of_values(const Gemm& gemm) {
   return gemm.accumulator == DType::fp64 ? DType::fp64 : DType::fp32;
 }
 
+DType type_of_kept(const Gemm& gemm, const expression::Halves& halves) {
+  return halves.narrow.value_or(type_of_values(gemm));
+}
+
 expression::ExtraTypes types_of_extras(const Gemm& gemm) {
   expression::ExtraTypes types;
   for (const Operand which : kOperands)

@@ -49,7 +49,7 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
   if (halves != nullptr && halves->keeps) {
     ValuesAt& kept = launch.values[expression.outputs().size() - 1];
     kept.ld = gemm.n, kept.stride = gemm.m * gemm.n;
-    kept.at = taken(launch, gemm.batch * kept.stride * size);
+    kept.at = taken(launch, gemm.batch * kept.stride * size_of(type_of_kept(gemm, *halves)));
   }
   std::int64_t blocks = 0;
   bool over_all = false;
@@ -98,7 +98,7 @@ double expected_ns_behind(const Gemm& gemm, const DeviceCaps& device) {
   const expression::Program& behind = halves->behind;
   const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
   double bytes = behind.stores_d ? elements * size_of(gemm.d.dtype) : 0;
-  if (halves->keeps) bytes += elements * size_of(type_of_values(gemm));
+  if (halves->keeps) bytes += elements * size_of(type_of_kept(gemm, *halves));
   for (const expression::Value& value : behind.values)
     if (value.op == expression::Op::operand &&
         value.which < gemm.epilogue.expression.operands().size())

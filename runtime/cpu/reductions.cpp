@@ -15,20 +15,19 @@ std::int64_t length_of_line(const Gemm& gemm, const ExtraOutput& output) {
   return expression::has_index(output.target, Index::n) ? gemm.n : 1;
 }
 
-/// Pieces of one piece of memory, of values.
+/// Pieces of one piece of memory.
 class Pieces {
  public:
-  explicit Pieces(DType type) : size_(size_of(type)) {}
-  std::int64_t take(std::int64_t count) {
+  std::int64_t take(std::int64_t count, DType type) {
     constexpr std::int64_t kUnit = 64;
     const std::int64_t at = bytes_;
-    bytes_ += (count * size_ + kUnit - 1) / kUnit * kUnit;
+    bytes_ += (count * size_of(type) + kUnit - 1) / kUnit * kUnit;
     return at;
   }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  std::int64_t size_, bytes_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -37,17 +36,19 @@ Status redirect_reduced(const Gemm& gemm, KilnArgs& to) {
   const Expression product = expression::of_product(gemm.epilogue.expression);
   const expression::Halves* const halves = product.empty() ? nullptr : product.program()->half_of;
   const auto hidden = [&](std::size_t i) { return halves != nullptr && i >= halves->outputs; };
-  Pieces pieces(type_of_values(gemm));
+  const DType type = type_of_values(gemm);
+  Pieces pieces;
   std::array<std::int64_t, kExpressionOutputs> values{}, lines{};
   const std::int64_t elements = gemm.batch * gemm.m * gemm.n;
-  const std::int64_t kept = halves != nullptr && halves->keeps ? pieces.take(elements) : 0;
+  const std::int64_t kept =
+      halves != nullptr && halves->keeps ? pieces.take(elements, type_of_kept(gemm, *halves)) : 0;
   for (std::size_t i = 0; i < product.outputs().size(); ++i) {
     const ExtraOutput& output = product.outputs()[i];
     const bool shares = halves != nullptr && expression::shares_kept(*product.program(), i);
     if (hidden(i) || shares) values.at(i) = kept;
-    if (expression::is_reduced(output) && !shares) values.at(i) = pieces.take(elements);
+    if (expression::is_reduced(output) && !shares) values.at(i) = pieces.take(elements, type);
     if (expression::is_reduced(output) && hidden(i))
-      lines.at(i) = pieces.take(gemm.batch * length_of_line(gemm, output));
+      lines.at(i) = pieces.take(gemm.batch * length_of_line(gemm, output), type);
   }
   // Kernels of CPUs have a D in any case.
   const bool stores_d = gemm.epilogue.expression.stores_d();

@@ -51,7 +51,10 @@ void store_beside(const Gemm& gemm, const KilnArgs& args, const expression::Prog
     };
     const expression::Line line = expression::line_of(output.target);
     if (!kept && !(first(line.m, row) && first(line.n, column))) continue;
-    store_element(kept ? type_of_values(gemm) : dtype_of(gemm, extra_output(i)), args.outputs[i],
+    const DType type = expression::is_reduced(output) ? type_of_values(gemm)
+                       : hidden ? output.target.dtype.value_or(type_of_values(gemm))
+                                : dtype_of(gemm, extra_output(i));
+    store_element(type, args.outputs[i],
                   batch * args.output_stride[i] +
                       (kept ? row * args.output_ld[i] + column
                             : extra_place(output.target, args.output_ld[i], row, column)),
@@ -136,7 +139,8 @@ class RowBehind {
       const ExtraOperand& read = halves_.behind.operands[i];
       const bool kept = expression::is_matrix(read);
       operands_[i] =
-          load_element(type_of_values(gemm_), kept ? args_.outputs[from] : args_.reduced[from],
+          load_element(read.dtype.value_or(type_of_values(gemm_)),
+                       kept ? args_.outputs[from] : args_.reduced[from],
                        batch * (kept ? args_.output_stride : args_.reduced_stride)[from] +
                            extra_place(read, args_.output_ld[from], row, column));
     }

@@ -350,6 +350,18 @@ template <int L, typename T>
 KILN_INLINE void store_real(T* to, Vec<Real, L> x, int count) {
   store_first<L>(reinterpret_cast<Raw<T>*>(to), from_real<L>(x, T{}), count);
 }
+//% if uses_fp16 || uses_bf16
+/// Of values that the type has: a conversion to bf16 may flush denormals.
+template <int L>
+KILN_INLINE void store_narrow(Bfloat* to, Vec<Real, L> x, int count) {
+  const auto bits = bits_of<Vec<u32, L>>(floats<L>(x)) >> 16;
+  store_first<L>(reinterpret_cast<u16*>(to), __builtin_convertvector(bits, Vec<u16, L>), count);
+}
+template <int L>
+KILN_INLINE void store_narrow(Half* to, Vec<Real, L> x, int count) {
+  store_real<L>(to, x, count);
+}
+//% end
 template <int L, typename T>
 KILN_INLINE void scatter(T* to, i64 stride, Vec<Real, L> x, int count) {
   const auto stored = from_real<L>(x, T{});

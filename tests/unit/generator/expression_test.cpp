@@ -131,6 +131,30 @@ TEST(Expressions, AreDividedWhereTheyReadWhatTheyReduce) {
   EXPECT_EQ(halves("d=exp(acc)+tanh(acc)*max[m](acc)"), "line kept | d ");
 }
 
+TEST(Expressions, KeepCastsIn16Bits) {
+  const auto kept = [](std::string_view text) {
+    const expression::Halves& all = *Expression::parse(text).value().program()->halves;
+    EXPECT_EQ(all.narrow, all.product.outputs.back().target.dtype);
+    EXPECT_EQ(all.narrow, all.behind.operands.at(all.first_block() - 1).dtype);
+    return all.narrow ? std::string(name(*all.narrow)) : "values";
+  };
+  EXPECT_EQ(kept("y=bf16(acc+r[m,n]);d=y*rsqrt(sum[m](y*y))*g[n]"), "bf16");
+  EXPECT_EQ(kept("d=fp16(acc)-max[m](acc)"), "fp16");
+  EXPECT_EQ(kept("d=s8(acc)*max[m](acc)"), "values");
+  EXPECT_EQ(kept("d=fp16(max[m](acc))*acc"), "values");
+  EXPECT_EQ(kept("d=bf16(acc)-even(bf16(acc))"), "bf16");
+  // Of two values that are read a cast is kept that both are made of.
+  EXPECT_EQ(kept("y=bf16(acc);d=exp(y)+tanh(y)*max[m](y)"), "bf16");
+  EXPECT_EQ(kept("y=fp16(acc+b[n]);z=bf16(y);d=exp(z)*max[m](z)+y"), "fp16");
+  EXPECT_EQ(kept("y=bf16(acc);d=exp(y)+acc*max[m](y)"), "values");
+  // Reductions read values: what they read is memory of its own then.
+  const auto shared = [](std::string_view text) {
+    return expression::shares_kept(Expression::parse(text).value().program()->halves->product, 0);
+  };
+  EXPECT_TRUE(shared("d=exp(acc-logsumexp[m](acc))"));
+  EXPECT_FALSE(shared("y=bf16(acc);d=exp(y-logsumexp[m](y))"));
+}
+
 TEST(Expressions, StoreBesideD) {
   EXPECT_EQ(canonical("y=acc+r[m,n];d=y;q[m]=sum(y*y)"), "t0=acc+x0[m,n];d=t0;y0[m]=sum(t0*t0)");
   EXPECT_EQ(canonical("s[n,m]:bf16:ld=70=acc;d=relu(acc)"), "d=relu(acc);y0[n,m]:bf16:ld=70=acc");

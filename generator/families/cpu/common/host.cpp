@@ -65,6 +65,7 @@ constexpr expression::Dialect kDialect{
     .store_rows = "store_real<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
     .store_columns = "scatter<L>(out.{x} + column * out.{ld} + row, out.{ld}, {value}, columns);",
     .store_value = "store_real<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
+    .store_narrow = "store_narrow<L>(out.{x} + row * out.{ld} + column, {value}, columns);",
     .store_along_m = "if (column == 0) store_real<L>(out.{x} + row, {value}, 1);",
     .store_along_n = "if (row == 0) store_real<L>(out.{x} + column, {value}, columns);",
     .store_one = "if (row == 0 && column == 0) store_real<L>(out.{x}, {value}, 1);",
