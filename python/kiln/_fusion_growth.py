@@ -10,13 +10,14 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 import torch
 
+from . import _kiln
 from ._fusion_graph import (
     TYPES, VIEWS, Shape, changes_memory, is_product, is_readable, is_widening, name_of, sizes_of,
     value_of, viewed_strides,
 )  # fmt: skip
 from ._fusion_terms import (
-    POINTWISE, REDUCTIONS, Term, Unsayable, add, call, div, mul, operand, reduce, same, sub,
-    term,
+    POINTWISE, REDUCTIONS, Term, Unsayable, add, call, div, mul, operand, reduce, rounded, same,
+    sub, term,
 )  # fmt: skip
 
 Node = torch.fx.Node
@@ -26,11 +27,11 @@ _SOFTMAX = "prims.prepare_softmax_online.default"
 
 #: What an epilogue's text may not call its operands.
 _RESERVED = frozenset(
-    "acc d m n batch where min max clamp abs exp log sqrt rsqrt tanh erf sigmoid silu gelu gelu_erf "
-    "relu round random sum logsumexp "
+    "acc d m n batch sum max min logsumexp even odd pair "
     "a b out bias activation residual epilogue alpha beta c scale_a scale_b scale_d amax_d zero_a "
     "column_sums_b numerics gate groups expected_rows gather scatter add_rows row_weights out_dtype "
     "threads engine stream budget candidates seed force race progress device".split()
+    + _kiln.expression_functions()
 )
 
 
@@ -102,6 +103,8 @@ class Growth:
         self.reasons: Dict[Any, str] = {}
         self.names: Set[str] = set()
         self._read_as: Dict[Tuple[Any, Tuple[str, ...]], Operand] = {}
+        #: Values of 16 bits that are made wider, as they are then.
+        self._rounded: Dict[int, Term] = {}
         #: What depends on the product and is outside: no member may read it.
         self._beyond: Set[Any] = set()
         self._same_memory = self._reach(nodes, at)
@@ -250,11 +253,23 @@ class Growth:
         ]
         if any(isinstance(x, Node) for x in node.kwargs.values()):
             raise Unsayable(f"{name} with a tensor as a named argument")
+        if self._is_rounded(node):
+            exact = arguments[0]
+            dtype = TYPES[value_of(node.args[0]).dtype]
+            return self._rounded.setdefault(id(exact), rounded(exact, dtype))
         numbers = {} if POINTWISE[name] is same else node.kwargs
         try:
             return POINTWISE[name](*arguments, **numbers)
         except TypeError:
             raise Unsayable(f"{name} with these arguments") from None
+
+    def _is_rounded(self, node: Any) -> bool:
+        """Whether the node makes a member of 16 bits wider, which PyTorch had rounded to them."""
+        if not is_widening(node) or value_of(node).dtype not in (torch.float32, torch.float64):
+            return False
+        before = self.values.get(node.args[0])
+        narrow = value_of(node.args[0]).dtype in (torch.float16, torch.bfloat16)
+        return before is not None and narrow and not before.term.reduced
 
     def _operand(self, node: Any, labels: Tuple[str, ...]) -> Term:
         """What is read of ``node``, whose dimensions are the last of those that ``labels`` names."""

@@ -39,6 +39,10 @@ class Term:
         return self.reduced and not any(x.reduced for x in self.of)
 
     @property
+    def is_rounding(self) -> bool:
+        return self.form in _ROUNDINGS
+
+    @property
     def is_condition(self) -> bool:
         return self.level == _COMPARISON
 
@@ -47,6 +51,26 @@ class Term:
 
 
 Value = Union[Term, int, float]
+
+_ROUNDINGS = ("bf16({})", "fp16({})")
+
+
+def rounded(x: Term, dtype: str) -> Term:
+    """``x`` as a tensor of that type has it."""
+    return Term(f"{dtype}({{}})", (x,))
+
+
+def keeps_elements(x: Term) -> bool:
+    """Whether ``x`` is made of what a reduction made and of elements of the product beside it: kiln keeps
+    these until all are reduced."""
+    left = [x] if x.reduced else []
+    while left:
+        one = left.pop()
+        if one.form == "acc":
+            return True
+        if not one.is_reduction:
+            left.extend(one.of)
+    return False
 
 
 def number_text(value: float) -> str:
@@ -179,8 +203,19 @@ def threshold_backward(gradient: Value, x: Value, threshold: Any) -> Term:
     return where(compare("<=")(x, _number(threshold)), 0, gradient)
 
 
-def leaky_relu(x: Value, slope: Any = 0.01) -> Term:
-    return where(compare(">")(x, 0), x, mul(x, _number(slope)))
+def softplus(x: Value, beta: Any = 1, threshold: Any = 20) -> Term:
+    if threshold != 20:
+        raise Unsayable(f"softplus with threshold={threshold}")
+    if beta == 1:
+        return call("softplus", x)
+    return div(call("softplus", mul(x, _number(beta))), _number(beta))
+
+
+def elu(x: Value, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Term:
+    if input_scale != 1:
+        raise Unsayable(f"elu with input_scale={input_scale}")
+    result = call("elu", x, _number(alpha))
+    return result if scale == 1 else mul(result, _number(scale))
 
 
 def same(x: Value, *_: Any, **__: Any) -> Term:
@@ -202,7 +237,10 @@ _ARITHMETIC: Dict[str, Callable[..., Term]] = {"add": add, "sub": sub, "mul": mu
 POINTWISE: Dict[str, Callable[..., Term]] = {
     **{
         f"aten.{name}.default": _of_one(name)
-        for name in "abs exp log sqrt rsqrt tanh erf sigmoid silu relu round".split()
+        for name in (
+            "abs exp expm1 log log1p sqrt rsqrt tanh erf sigmoid silu relu round sign mish hardsigmoid "
+            "hardswish"
+        ).split()
     },
     **{
         f"aten.{name}.{kind}": compare(sign)
@@ -220,8 +258,10 @@ POINTWISE: Dict[str, Callable[..., Term]] = {
     "aten.clamp.Tensor": clamp,
     "aten.clamp_max.default": lambda x, high: clamp(x, None, high),
     "aten.clamp_min.default": lambda x, low: clamp(x, low),
+    "aten.elu.default": elu,
     "aten.gelu.default": gelu,
-    "aten.leaky_relu.default": leaky_relu,
+    "aten.hardtanh.default": lambda x, low=-1, high=1: clamp(x, low, high),
+    "aten.leaky_relu.default": lambda x, slope=0.01: call("leaky_relu", x, _number(slope)),
     "aten.masked_fill.Scalar": lambda x, mask, value: where(mask, value, x),
     "aten.maximum.default": _of_two("max"),
     "aten.minimum.default": _of_two("min"),
@@ -230,6 +270,7 @@ POINTWISE: Dict[str, Callable[..., Term]] = {
     "aten.reciprocal.default": lambda x: div(1, x),
     "aten.rsub.Scalar": lambda x, y, alpha=1: sub(y, x, alpha=alpha),
     "aten.rsub.Tensor": lambda x, y, alpha=1: sub(y, x, alpha=alpha),
+    "aten.softplus.default": softplus,
     "aten.square.default": lambda x: power(x, 2),
     "aten.threshold_backward.default": threshold_backward,
     "aten.where.ScalarOther": where,
@@ -273,16 +314,24 @@ def reduce(function: str, x: Term, left: FrozenSet[str]) -> Term:
 
 
 class Text:
-    """Terms as statements: what is used twice has a name."""
+    """Terms as statements: what is used twice has a name. Rounding on the way is written where kiln then
+    keeps elements in 16 bits, and left out elsewhere."""
 
     def __init__(self, results: Sequence[Term]) -> None:
+        self._rounds = any(keeps_elements(x) for x in results)
         self._uses: Dict[int, int] = {}
         self._names: Dict[int, str] = {}
         self.statements: List[str] = []
         for each in results:
             self._count(each)
 
+    def _said(self, x: Term) -> Term:
+        while x.is_rounding and not self._rounds:
+            x = x.of[0]
+        return x
+
     def _count(self, x: Term) -> None:
+        x = self._said(x)
         self._uses[id(x)] = self._uses.get(id(x), 0) + 1
         if self._uses[id(x)] == 1:
             for each in x.of:
@@ -292,6 +341,7 @@ class Text:
         return self._written(x)[0]
 
     def _written(self, x: Term) -> Tuple[str, int]:
+        x = self._said(x)
         if id(x) in self._names:
             return self._names[id(x)], _ATOM
         if not x.of:

@@ -283,3 +283,21 @@ def test_expressions_read_blocks_and_neighbours(a, b):
         kiln.matmul(a, b, epilogue="d=acc*u[m,n/3]", u=c)
     with pytest.raises(ValueError, match="blocks are of neighbours over n"):
         kiln.matmul(a, b, epilogue=lambda acc: acc / max(acc, over="m", block=8))
+
+
+def test_expressions_cast_and_call_functions_that_are_one_row(a, b):
+    from kiln.expressions import elu, fp16, leaky_relu, s8, softcap, softplus
+
+    product = kiln.matmul(a, b)
+    halves = product.astype("e").astype("f")
+    assert np.array_equal(kiln.matmul(a, b, epilogue=lambda acc: fp16(acc)), halves)
+    for dtype in ("float16", np.float16, np.dtype("e")):
+        assert np.array_equal(kiln.matmul(a, b, epilogue=lambda acc: acc.astype(dtype)), halves)
+    near(kiln.matmul(a, b, epilogue=lambda acc: acc - acc.to("float16")), product - halves)
+    near(kiln.matmul(a, b, epilogue=lambda acc: s8(acc * 100)), np.rint(np.clip(product * 100, -128, 127)))
+    with pytest.raises(TypeError, match="dtype = float64: a cast is to one of bfloat16, float16"):
+        kiln.matmul(a, b, epilogue=lambda acc: acc.to("float64"))
+    near(kiln.matmul(a, b, epilogue=lambda acc: softplus(acc)), np.log1p(np.exp(product)))
+    near(kiln.matmul(a, b, epilogue=lambda acc: softcap(acc, 3)), 3 * np.tanh(product / 3))
+    near(kiln.matmul(a, b, epilogue=lambda acc: leaky_relu(acc)), np.where(product > 0, product, product / 100))
+    near(kiln.matmul(a, b, epilogue=lambda acc: elu(acc, 2)), np.where(product > 0, product, 2 * np.expm1(product)))

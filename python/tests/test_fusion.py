@@ -149,6 +149,38 @@ def test_rounding_on_the_way_is_left_out():
     assert epilogues == ["d=tanh(acc*0.5+r_1[m,n])"] and "aten._to_copy.default" not in left
 
 
+def test_rounding_is_kept_where_elements_are_kept():
+    def function(x, w, r, g):
+        y = x @ w.t() + r
+        z = y.float()
+        return (z * torch.rsqrt(z.square().mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * g
+
+    tensors = [t.to(torch.bfloat16) for t in (X, W, R, BIAS)]
+    assert check(function, *tensors, tolerance=2e-2)[0] == [
+        "t0=bf16(acc+r_1[m,n]);d=t0*rsqrt(sum[m](t0*t0)/4+1e-05)*g_1[n]"
+    ]
+
+    def softmax(x, w):
+        return (x @ w.t()).float().softmax(-1)
+
+    assert check(softmax, X.to(torch.bfloat16), W.to(torch.bfloat16), tolerance=2e-2)[0] == [
+        "t0=bf16(acc);div[m,n]:fp32=exp(t0-logsumexp[m](t0))"
+    ]
+
+
+def test_functions_that_are_one_row():
+    def function(x, w):
+        y = x @ w
+        some = F.softplus(y) + F.hardswish(y) + F.leaky_relu(y, 0.1)
+        return some + F.mish(y) + F.elu(y, 0.5) + y.log1p()
+
+    epilogues, left = check(function, X.abs(), W.t().abs(), decomposed=False)
+    assert epilogues == [
+        "d=softplus(acc)+hardswish(acc)+leaky_relu(acc,0.1)+mish(acc)+elu(acc,0.5)+log1p(acc)"
+    ]
+    assert left == ["kiln.matmul_epilogue.default", "<built-in function getitem>"]
+
+
 def test_outputs_have_their_types():
     def function(x, w):
         y = x @ w.t()
