@@ -10,6 +10,16 @@
 
 namespace kiln::expression {
 
+namespace {
+
+/// Of a call: which GPUs then do by a factor (CodeStyle::reciprocal).
+bool divides_by_number(const Program& program, const Value& call) {
+  return kFunctions[call.which].course == Course::quotient &&
+         has_reciprocal(program.values[call.of[1]]);
+}
+
+}  // namespace
+
 void add_values(TemplateValues& to, const Expression& expression) {
   for (int i = 0; i < kFunctionCount; ++i) to[fmt::format("uses_{}", kFunctions[i].name)] = "0";
   to["expression"] = expression.text();
@@ -41,6 +51,7 @@ void add_values(TemplateValues& to, const Expression& expression) {
       flag(stores(of_exponentials) ||
            (blocks && std::ranges::any_of(halves->blocks.outputs, of_exponentials)));
   to["behind"] = flag(halves != nullptr);
+  to["kept_in_d"] = flag(keeps_in_d(expression));
   to["behind_blocks"] = flag(blocks);
   to["reduces_first"] = flag(stores(is_reduced) && !reduces_rows_behind(expression));
   const auto shares = [](const ExtraOperand& x) { return x.per_n != 1; };
@@ -55,7 +66,8 @@ void add_values(TemplateValues& to, const Expression& expression) {
   if (empty) return;
   const auto add = [&](const Program& program) {
     for (const auto& value : program.values)
-      if (value.op == Op::call) to[fmt::format("uses_{}", kFunctions[value.which].name)] = "1";
+      if (value.op == Op::call && !divides_by_number(program, value))
+        to[fmt::format("uses_{}", kFunctions[value.which].name)] = "1";
   };
   add(*expression.program());
   if (halves != nullptr) add(halves->behind), add(halves->blocks);
@@ -84,9 +96,7 @@ double work_of(const Expression& expression) {
   double work = 0;
   for (const Value& v : program.values) {
     if (v.op != Op::call) continue;
-    const bool by_number =
-        kFunctions[v.which].course == Course::quotient && program.values[v.of[1]].op == Op::number;
-    work += by_number ? 1 : kFunctions[v.which].work;
+    work += divides_by_number(program, v) ? 1 : kFunctions[v.which].work;
   }
   // Operands: counted in a turn of cuda_wgmma's loop, code for sm_90a. What is stored: estimates.
   constexpr double kMatrix = 5, kAlongN = 4, kAlongM = 2, kStored = 6, kReduced = 5;
@@ -154,6 +164,10 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
       return fmt::format("reduce_{1}<{2}, {3}>(args, {0});\n", i, what,
                          kReducers.at(static_cast<std::size_t>(output.reduction)), type);
     };
+    const auto reduce_batch = [&](std::string_view what) {
+      return fmt::format("reduce_{1}<{2}, {3}>(args, batch, {0});\n", i, what,
+                         kReducers.at(static_cast<std::size_t>(output.reduction)), type);
+    };
     const auto where_it_is = [&](const std::string& statement) {
       return fmt::format("if (output == {}) {}", i, statement);
     };
@@ -164,13 +178,14 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
         i, kReducers.at(static_cast<std::size_t>(output.reduction)),
         all || has_index(output.target, Index::m));
     const bool columns = has_index(output.target, Index::n);
-    const std::string reduces = reduce(columns ? "columns" : all ? "all" : "rows");
-    reductions += where_it_is(reduces);
+    const std::string_view what = columns ? "columns" : all ? "all" : "rows";
+    const std::string reduces = reduce(what);
+    reductions += where_it_is(reduce_batch(what));
     (columns ? of_columns : of_rows) += reduces;
     if (!columns && !all)
       at_row += fmt::format("reduce_row<{1}, {2}>(args, {0}, batch, row);\n", i,
                             kReducers.at(static_cast<std::size_t>(output.reduction)), type);
-    if (all) rest += where_it_is(reduce("rest")), rest_of_rows += reduce("rest");
+    if (all) rest += where_it_is(reduce_batch("rest")), rest_of_rows += reduce("rest");
   }
   Files files{{"expression/members", or_none(std::move(out.members))},
               {"expression/pointers", or_none(std::move(out.pointers))},
@@ -190,7 +205,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     files.emplace("expression/fetches", or_none(fetches(program, dialect)));
   if (program.reads_reduced()) files.merge(code_of_pairs(program, dialect));
   if (program.half_of != nullptr) {
-    files.merge(code_behind(*program.half_of, types, dialect));
+    files.merge(code_behind(*program.half_of, keeps_in_d(expression), types, dialect));
     files.merge(code_of_blocks(*program.half_of, dialect));
   }
   return files;

@@ -32,6 +32,8 @@ struct Dialect {
   /// Of a step whose threads have several neighbours of a row: their loads from a row-major matrix
   /// and from a vector, the value of one of them, and their stores, {value} being of one, to a row.
   std::string_view some_of_rows = {}, some_along_n = {}, of_some = {}, store_some = {};
+  /// And what it read once for all of a row.
+  std::string_view of_line = {};
   /// Of the step behind the reductions: what holds a block's values {x}, `{value}` put there, its
   /// load behind the reduction, and that by {how} of {per} neighbours.
   std::string_view block_field, keep_block, block = {}, reduce_block;
@@ -42,6 +44,8 @@ struct Dialect {
   /// A function that multiplies, where a product with an operator could be fused with an addition
   /// in one kernel and not in another.
   std::string_view product = {};
+  /// And one that divides, where the operator takes longer.
+  std::string_view quotient = {};
   /// Fetches the line of a row-major matrix that has the element (to, first), to write it or not.
   std::string_view fetch = {};
   /// Leaves `{value}` to a later statement that stores it, as the value `left`.
@@ -74,10 +78,11 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
               "from_real({value}, {type}{{}});",
           .some_of_rows = "load_some(all.{x}, out.{x} + {row} * out.{ld} + first, left);",
           .some_along_n = "load_some(all.{x}, out.{x} + first, left);",
-          .of_some = "all.{x}[i]",
+          .of_some = "to_real(all.{x}.element[i])",
           .store_some =
               "store_some(out.{x} + row * out.{ld} + first, left,\n"
               "           [&](int i) {{ return x[i].{x}; }});",
+          .of_line = "line.{x}",
           .block_field = "Real {x};",
           .keep_block = "x.{x} = {value};",
           .reduce_block =
@@ -117,15 +122,17 @@ double work_of(const Expression& expression);
 /// `reductions_of_columns` and `rest_of_rows`, which steps of a CPU run; of a half that a step
 /// follows, its `behind_members`, `behind_pointers`, `behind_fields`, `behind_loads`,
 /// `behind_values`, `behind_stored` and `behind_reductions`, of several neighbours `behind_some`,
-/// `behind_some_loads` and `behind_some_stored`, and of blocks, which it reduces, `block_fields`,
-/// `block_loads`, `block_values` and `blocks_reduced`. Where kernels fetch what is read of
-/// neighbours: `pair_fields`, `pair_values`, `pair_in_lane` and `pair_of_lanes`. `types`: of
-/// operands and outputs. Nothing where there is no expression.
+/// `behind_some_loads` and `behind_some_stored`, of a row `behind_line_fields` and
+/// `behind_line_loads`, the caller's D (`behind_d`), and of blocks, which it reduces,
+/// `block_fields`, `block_loads`, `block_values` and `blocks_reduced`. Where kernels fetch what is
+/// read of neighbours: `pair_fields`, `pair_values`, `pair_in_lane` and `pair_of_lanes`. `types`:
+/// of operands and outputs. Nothing where there is no expression.
 std::map<std::string, std::string, std::less<>> code_of(const Expression& expression,
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);
 
-/// Further files, for kernels whose lanes hold two neighbours along `along`: `words`, what is read
+/// Further files, for kernels whose lanes hold two neighbours along `along`: `prefetches` of
+/// matrices, `words`, what is read
 /// of matrices and of vectors, `words_inside` and `words_at_edge`, loads of it, `split`,
 /// which makes values of it, `vectors`, loads of single values, `stored_alone` and `stored_pairs`,
 /// and `pairs_fit`, which says whether neighbours are words of memory.

@@ -6,17 +6,27 @@
 namespace kiln::expression {
 namespace {
 
-/// What `behind` reads of the product's half, as its operand i: of output `slot`.
-void add_read(Members& to, const ExtraOperand& operand, std::size_t i, std::size_t slot,
+/// The type of what `behind` reads of the product's half.
+std::string_view type_of_read(const ExtraOperand& operand, const Dialect& dialect) {
+  return operand.dtype ? dialect.type(*operand.dtype) : dialect.value;
+}
+
+/// What `behind` reads of the product's half, as its operand i: of output `slot`, or of its D.
+void add_read(Members& to, const ExtraOperand& operand, std::size_t i, std::size_t slot, bool in_d,
               const Dialect& dialect) {
   const bool kept = is_matrix(operand);
   const std::string_view memory = kept ? "outputs" : "reduced";
   const std::string_view stride = kept ? "output_stride" : "reduced_stride";
-  const std::string_view type = operand.dtype ? dialect.type(*operand.dtype) : dialect.value;
-  to.add(fmt::format("const {}", type), fmt::format("x{}", i),
-         fmt::format("args.{}[{}]", memory, slot),
+  const std::string type = fmt::format("const {}", type_of_read(operand, dialect));
+  const std::string x = fmt::format("x{}", i), ld = fmt::format("ld{}", i);
+  if (kept && in_d) {
+    to.add(type, x, "args.d", " + batch * args.stride_d");
+    to.add_ld(ld, "args.ldd");
+    return;
+  }
+  to.add(type, x, fmt::format("args.{}[{}]", memory, slot),
          fmt::format(" + batch * args.{}[{}]", stride, slot));
-  if (kept) to.add_ld(fmt::format("ld{}", i), fmt::format("args.output_ld[{}]", slot));
+  if (kept) to.add_ld(ld, fmt::format("args.output_ld[{}]", slot));
 }
 
 /// Whether several neighbours of a row lie side by side.
@@ -50,10 +60,11 @@ Files code_of_blocks(const Halves& halves, const Dialect& dialect) {
           {"expression/blocks_reduced", or_none(std::move(reduced))}};
 }
 
-Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& dialect) {
+Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
+                  const Dialect& dialect) {
   const Program& program = halves.behind;
   Members out;
-  std::string fields, stored, read, some, some_loads, some_stored;
+  std::string fields, stored, read, some, some_loads, some_stored, line_fields, line_loads;
   const std::size_t own = halves.first_block() - halves.lines - (halves.keeps ? 1 : 0);
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const bool behind = reads(program, i);
@@ -69,7 +80,9 @@ Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& 
     const ExtraOperand& operand = program.operands[i];
     const std::string x = fmt::format("x{}", i);
     if (side_by_side(operand, dialect)) {
-      some += fmt::format("Real {}[kTogetherBehind];\n", x);
+      some += fmt::format(
+          "Neighbours<{}> {};\n",
+          i < own ? dialect.type(types.operands[i]) : type_of_read(operand, dialect), x);
       some_loads += fmt::format(fmt::runtime(has_lines(operand) ? dialect.some_of_rows
                                                                 : dialect.some_along_n),
                                 fmt::arg("x", x), fmt::arg("ld", fmt::format("ld{}", i)),
@@ -77,6 +90,11 @@ Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& 
                     "\n";
       read += fmt::format("{} = {};\n", of_operand(dialect.definition, i),
                           of_operand(dialect.of_some, i));
+    } else if (!has_index(operand, Index::n) && !dialect.of_line.empty()) {
+      line_fields += fmt::format("Real x{};\n", i);
+      line_loads += load(program, i, dialect);
+      read += fmt::format("{} = {};\n", of_operand(dialect.definition, i),
+                          of_operand(dialect.of_line, i));
     } else if (behind || !dialect.leave.empty()) {
       // One function of a GPU loads for blocks, too.
       read += load(program, i, dialect);
@@ -84,7 +102,7 @@ Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& 
     if (i < own)
       add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
     else
-      add_read(out, program.operands[i], i, halves.output_of(i - own), dialect);
+      add_read(out, program.operands[i], i, halves.output_of(i - own), in_d, dialect);
   }
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     if (program.results[i] == kNotStored) continue;
@@ -98,7 +116,18 @@ Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& 
     else
       stored += store(output, i, type, left_value(i, dialect), dialect);
   }
-  return {{"expression/behind_some", or_none(std::move(some))},
+  // The caller's D.
+  std::string d =
+      "out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;\nout.ldd = args.ldd;\n";
+  if (in_d)
+    d = fmt::format(
+        "out.d = static_cast<TypeC*>(args.outputs[{0}]) + batch * args.output_stride[{0}];\n"
+        "out.ldd = args.output_ld[{0}];\n",
+        kept_output(halves));
+  return {{"expression/behind_d", std::move(d)},
+          {"expression/behind_line_fields", or_none(std::move(line_fields))},
+          {"expression/behind_line_loads", or_none(std::move(line_loads))},
+          {"expression/behind_some", or_none(std::move(some))},
           {"expression/behind_some_loads", or_none(std::move(some_loads))},
           {"expression/behind_some_stored", or_none(std::move(some_stored))},
           {"expression/behind_members", or_none(std::move(out.members))},

@@ -33,6 +33,12 @@ std::string divided(std::string_view index, std::int64_t shared);
 /// A number of fp64, which without a point or an exponent would be an integer.
 std::string digits_of(double x);
 
+/// Whether a factor can stand for a division by it: it is a number, and no denormal.
+inline bool has_reciprocal(const Value& divisor) {
+  const double size = std::fabs(divisor.number);
+  return divisor.op == Op::number && size > 1e-30 && size < 1e30;
+}
+
 /// As the templates read it.
 struct CodeStyle {
   static constexpr bool kFuses = true;
@@ -50,8 +56,8 @@ struct CodeStyle {
   }
   /// Exact divisions have branches on GPUs. A factor is off by as little, where it is no denormal.
   std::optional<Bound> reciprocal(double x) const {
-    const double size = std::fabs(x);
-    if (dialect.product.empty() || !(size > 1e-30 && size < 1e30)) return std::nullopt;
+    if (dialect.product.empty() || !has_reciprocal({.op = Op::number, .number = x}))
+      return std::nullopt;
     return Bound{fmt::format("Value(Real(1.0 / {}))", digits_of(x)), kBindsAtom};
   }
   static Bound fused(std::string_view x, std::string_view y, std::string_view z) {
@@ -61,6 +67,8 @@ struct CodeStyle {
     if (!f.code.empty()) return fmt::format("{}({}, {})", f.code, left, right);
     if (f.course == Course::product && !dialect.product.empty())
       return fmt::format("{}({}, {})", dialect.product, left, right);
+    if (f.course == Course::quotient && !dialect.quotient.empty())
+      return fmt::format("{}({}, {})", dialect.quotient, left, right);
     return fmt::format("{} {} {}", left, f.infix, right);
   }
   static std::string call(const Function& f, const std::vector<Bound>& arguments) {
@@ -141,7 +149,7 @@ Files code_of_pairs(const Program& whole, const Dialect& dialect);
 /// and how these are reduced.
 Files code_of_blocks(const Halves& halves, const Dialect& dialect);
 
-/// The step behind the reductions.
-Files code_behind(const Halves& halves, const ExtraTypes& types, const Dialect& dialect);
+/// The step behind the reductions; `in_d`: the kernel's D is what it reads of each element.
+Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types, const Dialect& dialect);
 
 }  // namespace kiln::expression

@@ -21,7 +21,7 @@ namespace {
 /// Canonical programs by their numbers, which calls read without a lock. Chunks never move.
 class Numbered {
  public:
-  static constexpr std::size_t kMost = 1 << 17, kMade = 1 << 15;
+  static constexpr std::size_t kMade = 1 << 15, kMost = 6 * kMade;
 
   std::size_t count() const { return count_.load(std::memory_order_acquire); }
   const Program* operator[](std::size_t index) const {
@@ -59,9 +59,12 @@ Table& table() {
 void divide(Program& program, Numbered& by_id) {
   if (!program.reads_reduced()) return;
   auto* const halves = new Halves(halves_of(program));
-  halves->product.half_of = halves;
-  halves->product.id = static_cast<std::uint32_t>(by_id.count()) + 1;
-  by_id.add(&halves->product);
+  for (Program* const product : {&halves->product, &halves->product_in_d}) {
+    if (product->values.empty()) continue;
+    product->half_of = halves;
+    product->id = static_cast<std::uint32_t>(by_id.count()) + 1;
+    by_id.add(product);
+  }
   program.halves = halves;
 }
 
@@ -144,6 +147,13 @@ Expression transposed(const Expression& of) {
 Expression of_product(const Expression& expression) {
   const Halves* const halves = halves_in(expression);
   return halves == nullptr ? expression : Expression(&halves->product);
+}
+
+Expression of_product_in_d(const Expression& expression) {
+  const Halves* const halves = halves_in(expression);
+  return halves == nullptr || halves->product_in_d.values.empty()
+             ? of_product(expression)
+             : Expression(&halves->product_in_d);
 }
 
 }  // namespace expression

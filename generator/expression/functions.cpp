@@ -70,7 +70,7 @@ constexpr Function kFunctions[] = {
     infix(function_add, "add", "+", Course::sum, kBindsSum, 1),
     infix(function_subtract, "subtract", "-", Course::difference, kBindsSum, 1),
     infix(function_multiply, "multiply", "*", Course::product, kBindsProduct, 1),
-    of_work(15, infix(function_divide, "divide", "/", Course::quotient, kBindsProduct, 2)),
+    of_work(8, infix(function_divide, "divide", "/", Course::quotient, kBindsProduct, 4)),
     comparison(function_less, "less", "<"),
     comparison(function_at_most, "at_most", "<="),
     comparison(function_more, "more", ">"),

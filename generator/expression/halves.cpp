@@ -240,7 +240,16 @@ bool shares_kept(const Program& product, std::size_t i) {
   const Halves* const halves = product.half_of;
   if (halves == nullptr || !halves->keeps || halves->narrow) return false;
   const ExtraOutput& output = product.outputs[i];
-  return is_reduced(output) && !reduces_all(output) && product.results[i] == product.results.back();
+  const std::uint8_t kept =
+      product.results.back() == kNotStored ? product.d : product.results.back();
+  return is_reduced(output) && !reduces_all(output) && product.results[i] == kept;
+}
+
+bool keeps_in_d(const Expression& product) {
+  if (product.empty()) return false;
+  const Program& program = *product.program();
+  return program.half_of != nullptr && program.half_of->keeps &&
+         program.results.back() == kNotStored;
 }
 
 bool keeps_narrow(const Program& product, std::size_t i) {
@@ -283,6 +292,11 @@ Halves halves_of(const Program& whole) {
                 .lines = division.lines.size(),
                 .keeps = division.kept.has_value(),
                 .narrow = division.narrow(whole)};
+  if (halves.keeps && !halves.product.stores_d) {
+    Program& in_d = halves.product_in_d = halves.product;
+    in_d.stores_d = true;
+    in_d.d = std::exchange(in_d.results.back(), kNotStored);
+  }
   halves.stores_elements = halves.behind.stores_d || !division.blocks.empty();
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
     if (halves.behind.results[i] == kNotStored) continue;

@@ -16,6 +16,9 @@ struct Halves {
   /// What kernels compute. Behind the outputs of the whole stand the reductions that `behind`
   /// reads, and the value of each element that it reads, if it does.
   Program product;
+  /// The same where D has that value, in memory and of a type of its own, while the step behind
+  /// stores the caller's D: not empty where there is such a value and kernels store no other D.
+  Program product_in_d;
   /// What `behind` reads that is reduced of blocks, an output each. Its operands are those of
   /// `behind`, of which it reads the first ones.
   Program blocks;
@@ -32,6 +35,11 @@ struct Halves {
   /// Whether `behind` stores something of each element, something of rows and of columns.
   bool stores_elements = false, stores_rows = false, stores_columns = false;
 };
+
+/// Of what kernels compute: whether D is the value of each element that the step behind reads.
+bool keeps_in_d(const Expression& product);
+/// Which output of a half that keeps a value of each element that is.
+inline std::size_t kept_output(const Halves& halves) { return halves.outputs + halves.lines; }
 
 /// Whether what output i of a product's half reduces, of rows or of columns, is the value that it
 /// keeps of each element: both are the same memory where kernels leave a value of each element.

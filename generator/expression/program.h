@@ -162,6 +162,8 @@ inline const Halves* halves_in(const Expression& expression) {
 }
 /// What kernels compute: all of it, or the half before the reductions.
 Expression of_product(const Expression& expression);
+/// The same for kernels whose D may be the value of each element that the half behind reads.
+Expression of_product_in_d(const Expression& expression);
 /// Whether kernels leave values of which steps reduce rows, columns or all.
 inline bool reduces_lines(const Expression& expression) {
   const Expression product = of_product(expression);

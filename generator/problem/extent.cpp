@@ -221,9 +221,10 @@ DType dtype_of(const Gemm& gemm, Operand which) {
   if (const ExtraOperand* const extra = extra_of(gemm, which)) {
     if (extra->dtype) return *extra->dtype;
     if (is_hidden(gemm, which)) return type_of_values(gemm);
-    const bool as_d = expression::is_matrix(*extra) && expression::is_operand_type(gemm.d.dtype);
-    if (as_d) return gemm.d.dtype;
-    return gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+    // C's type is that of the caller's D whatever kernels see (of_kernels()).
+    const DType d = gemm.c.dtype;
+    if (expression::is_matrix(*extra) && expression::is_operand_type(d)) return d;
+    return d == DType::fp64 ? DType::fp64 : DType::fp32;
   }
   if (which == Operand::bias) {
     if (gemm.epilogue.bias_as_d) return gemm.d.dtype;

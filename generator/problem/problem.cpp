@@ -1,7 +1,9 @@
 #include "generator/problem/problem.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "generator/expression/halves.h"
 #include "generator/expression/program.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/spelling.h"
@@ -63,9 +65,15 @@ Result<Problem> Problem::of(const Gemm& given) {
   return out;
 }
 
-Problem of_kernels(const Problem& problem) {
+Problem of_kernels(const Problem& problem, bool in_d) {
   Problem copy = problem;
-  copy.gemm.epilogue.expression = expression::of_product(problem.gemm.epilogue.expression);
+  Gemm& g = copy.gemm;
+  const Expression whole = g.epilogue.expression;
+  g.epilogue.expression = in_d ? expression::of_product_in_d(whole) : expression::of_product(whole);
+  if (!expression::keeps_in_d(g.epilogue.expression)) return copy;
+  g.d.dtype = type_of_kept(g, *g.epilogue.expression.program()->half_of);
+  g.d.ld = std::max<std::int64_t>(1, g.n);
+  g.d.batch_stride = g.m * g.d.ld;
   return copy;
 }
 

@@ -31,7 +31,8 @@ class Problem {
 };
 
 /// What kernels compute: all of a problem, or what is before the reductions that its expression
-/// reads (expression::Halves).
-Problem of_kernels(const Problem& problem);
+/// reads (expression::Halves). `in_d`: what that leaves of each element is D where it may be
+/// (expression::keeps_in_d), in the workspace; C has the type of the caller's D.
+Problem of_kernels(const Problem& problem, bool in_d);
 
 }  // namespace kiln

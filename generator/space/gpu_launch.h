@@ -110,6 +110,9 @@ struct GpuLaunch {
   std::int64_t product_at = 0;
   /// Of each output of an expression the values in the workspace that the last steps reduce.
   std::array<ValuesAt, 4> values{};
+  /// Of the outputs that one in whose place D is for all steps, and in D's place the output: D is
+  /// in the workspace, and the last step stores the caller's. Negative: none.
+  int in_place_of_d = -1;
   /// Whether steps write to the workspace what the caller has memory for.
   bool redirects() const {
     return product_at != 0 ||

@@ -54,8 +54,8 @@ std::string text(const KilnDivision& division) {
 }  // namespace
 
 std::string launch_text(const GpuLaunch& launch) {
-  const auto& [steps, maps, workspace_bytes, zeroed_bytes, product_at, values, entry_maps,
-               entry_bytes] = launch;
+  const auto& [steps, maps, workspace_bytes, zeroed_bytes, product_at, values, in_place_of_d,
+               entry_maps, entry_bytes] = launch;
   std::string all = fmt::format("workspace={};zeroed={};", workspace_bytes, zeroed_bytes);
   if (product_at != 0) all += fmt::format("product={};", product_at);
   for (const auto& [at, ld, stride, line_at, line_stride] : values) {
@@ -64,6 +64,7 @@ std::string launch_text(const GpuLaunch& launch) {
         line_at < 0 ? "" : fmt::format(",line={},line_stride={}", line_at, line_stride);
     all += fmt::format("values(at={},ld={},stride={}{});", at, ld, stride, line);
   }
+  if (in_place_of_d >= 0) all += fmt::format("in_place_of_d={};", in_place_of_d);
   if (entry_maps != 0) all += fmt::format("entry_maps={};", entry_maps);
   if (entry_bytes != kPlainEntryBytes) all += fmt::format("entry_bytes={};", entry_bytes);
   for (const GpuStep& step : steps) all += text(step);

@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 1 << 20;  // which then take several lines each
+constexpr int kReducing = 512;                 // threads of a block of kiln_reduce
 
 std::int64_t parts(std::int64_t size, std::int64_t of) { return (size + of - 1) / of; }
 
@@ -20,20 +21,30 @@ std::int64_t taken(GpuLaunch& launch, std::int64_t bytes) {
   return at;
 }
 
-/// What is made of what is reduced. Several blocks have a line where there are few.
-void add_step_behind(const Gemm& gemm, const expression::Halves& halves, GpuLaunch& launch) {
-  constexpr std::int64_t kColumns = 1024;  // of a block at a time
-  constexpr std::int64_t kBlocks = 660;    // that an H200 runs at once, 5 on each SM
+unsigned blocks(std::int64_t count) { return static_cast<unsigned>(std::min(kMostBlocks, count)); }
+constexpr std::int64_t kMostAcross = 65535;  // blocks along y and z
+
+/// What is made of what is reduced. Where lines are short a block has several, where there are few
+/// several blocks have one. Teams that are no warps are blocks.
+void add_step_behind(const Gemm& gemm, const expression::Halves& halves, const Together& together,
+                     GpuLaunch& launch) {
+  constexpr std::int64_t kThreads = 256, kColumns = 4;  // of a thread at a time
+  constexpr std::int64_t kBlocks = 660;                 // that an H200 runs at once, 5 on each SM
   const bool rows = halves.stores_elements || halves.stores_rows;
   const bool columns = halves.stores_elements || halves.stores_columns;
-  const std::int64_t lines = gemm.batch * (rows ? gemm.m : 1);
-  const std::int64_t share =
-      std::clamp<std::int64_t>(kBlocks / lines, 1, parts(columns ? gemm.n : 1, kColumns));
+  const std::int64_t lines = rows ? gemm.m : 1, length = columns ? gemm.n : 1;
+  std::int64_t threads = kThreads;
+  if (together.of_row > 1)
+    while (threads > 32 && threads / 2 * kColumns >= length) threads /= 2;
   GpuStep step;
   step.overlaps_previous = launch.steps.back().overlaps_previous;
   step.entry = "kiln_behind";
-  step.block.x = 256;
-  step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, lines * share));
+  step.block.x = static_cast<unsigned>(threads);
+  step.block.y = static_cast<unsigned>(kThreads / threads);
+  step.grid.x = blocks(parts(lines, kThreads / threads));
+  step.grid.z = static_cast<unsigned>(std::min(kMostAcross, gemm.batch));
+  step.grid.y = static_cast<unsigned>(std::clamp<std::int64_t>(
+      kBlocks / (std::int64_t{step.grid.x} * step.grid.z), 1, parts(length, kThreads * kColumns)));
   launch.steps.push_back(step);
 }
 
@@ -50,8 +61,10 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
     ValuesAt& kept = launch.values[expression.outputs().size() - 1];
     kept.ld = gemm.n, kept.stride = gemm.m * gemm.n;
     kept.at = taken(launch, gemm.batch * kept.stride * size_of(type_of_kept(gemm, *halves)));
+    if (expression::keeps_in_d(expression))
+      launch.in_place_of_d = static_cast<int>(expression.outputs().size()) - 1;
   }
-  std::int64_t blocks = 0;
+  std::int64_t most_blocks = 0;
   bool over_all = false;
   for (std::size_t i = 0; i < expression.outputs().size(); ++i) {
     const ExtraOutput& output = expression.outputs()[i];
@@ -66,7 +79,9 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
       values.stride = values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
       values.at = taken(launch, gemm.batch * values.stride * size);
     }
-    blocks = std::max(blocks, gemm.batch * (columns ? parts(gemm.n, 32) : gemm.m));
+    most_blocks = std::max(most_blocks, columns               ? parts(gemm.n, 32)
+                                        : together.of_row > 1 ? parts(gemm.m, kReducing / 32)
+                                                              : gemm.m);
     over_all |= expression::reduces_all(output);
     if (!hidden) continue;
     values.line_stride = columns                                          ? gemm.n
@@ -78,16 +93,17 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
   GpuStep step;
   step.overlaps_previous = launch.steps.back().overlaps_previous;
   step.entry = "kiln_reduce";
-  step.grid.x = static_cast<unsigned>(std::min(kMostBlocks, blocks));
+  step.grid.x = blocks(most_blocks);
   step.grid.y = static_cast<unsigned>(expression.outputs().size());
-  step.block.x = 512;
-  if (blocks > 0 && !expression::reduces_rows_behind(expression)) launch.steps.push_back(step);
+  step.grid.z = static_cast<unsigned>(std::min(kMostAcross, gemm.batch));
+  step.block.x = kReducing;
+  if (most_blocks > 0 && !expression::reduces_rows_behind(expression)) launch.steps.push_back(step);
   if (over_all) {
     step.entry = "kiln_reduce_all";
-    step.grid.x = static_cast<unsigned>(gemm.batch);
+    step.grid.x = static_cast<unsigned>(gemm.batch), step.grid.z = 1;
     launch.steps.push_back(step);
   }
-  if (halves != nullptr) add_step_behind(gemm, *halves, launch);
+  if (halves != nullptr) add_step_behind(gemm, *halves, together, launch);
   return launch;
 }
 

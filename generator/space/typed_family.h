@@ -76,6 +76,9 @@ struct TypedFamily {
   int revision = 1;
   /// Whether threads, or lanes of a warp, hold both columns 2i and 2i + 1 where they finish one.
   bool holds_pairs = false;
+  /// Whether what kernels leave of each element for a step behind them may be their D, of another
+  /// type than C: the store of D is then the one way out.
+  bool keeps_in_d = false;
 };
 
 /// Whether a family computes what is before the reductions that an expression reads, and a step
@@ -105,7 +108,7 @@ decltype(auto) as_seen(const Problem& p, F&& f) {
   } else {
     if (adds_rows(p.gemm)) return f(product_to_add(p));
   }
-  if (divides_expression<kRow>(p)) return f(of_kernels(p));
+  if (divides_expression<kRow>(p)) return f(of_kernels(p, kRow.keeps_in_d));
   return f(p);
 }
 

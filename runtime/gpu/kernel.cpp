@@ -93,6 +93,12 @@ KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
     own.outputs[i] = static_cast<std::byte*>(args.workspace) + at;
     own.output_ld[i] = ld, own.output_stride[i] = stride;
   }
+  if (launch.in_place_of_d >= 0) {
+    const auto i = static_cast<std::size_t>(launch.in_place_of_d);
+    std::swap(own.d, own.outputs[i]);
+    std::swap(own.ldd, own.output_ld[i]);
+    std::swap(own.stride_d, own.output_stride[i]);
+  }
   if (launch.product_at == 0) return own;
   own.sums = args.d, own.ld_sums = args.ldd;
   own.sums_c = args.c, own.ld_sums_c = args.ldc;

@@ -3,17 +3,25 @@
 #pragma once
 
 constexpr int kBehind = 256, kTogetherBehind = 4;  // threads of a block; elements of a thread
+//% if together
+constexpr int kTeam = 32;  // threads that have a part of a row, and pieces of it in turn
+//% else
+constexpr int kTeam = kBehind;  // threads that have a part of a row, and pieces of it in turn
+//% end
 
 /// Pointers of one batch.
 struct Behind {
+  //% if kept_in_d
+  TypeC* d;
+  //% else
   TypeD* d;
+  //% end
   i64 ldd;
   //% include expression/behind_members
 };
 KILN_DEVICE Behind behind_of(const KilnGpuArgs& args, i64 batch) {
   Behind out;
-  out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
-  out.ldd = args.ldd;
+  //% include expression/behind_d
   //% include expression/behind_pointers
   return out;
 }
@@ -36,16 +44,15 @@ KILN_DEVICE bool in_one_access(const T* place, i64 left) {
   return left >= kTogetherBehind &&
          (reinterpret_cast<u64>(place) & (alignof(Neighbours<T>) - 1)) == 0;
 }
-/// Those of `left` elements that are there; 0 for others.
+/// Those of `left` elements that are there; the last one for others.
 template <typename T>
-KILN_DEVICE void load_some(Real (&to)[kTogetherBehind], const T* from, i64 left) {
+KILN_DEVICE void load_some(Neighbours<T>& to, const T* from, i64 left) {
   if (in_one_access(from, left)) {
-    const Neighbours<T> some = *reinterpret_cast<const Neighbours<T>*>(from);
-    _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i) to[i] = to_real(some.element[i]);
+    to = *reinterpret_cast<const Neighbours<T>*>(from);
     return;
   }
   _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
-    to[i] = i < left ? Real(to_real(from[i])) : Real(0);
+    to.element[i] = from[i < left ? i : left - 1];
 }
 template <typename T, typename Value>
 KILN_DEVICE void store_some(T* to, i64 left, Value value) {
@@ -60,18 +67,29 @@ KILN_DEVICE void store_some(T* to, i64 left, Value value) {
     if (i < left) to[i] = some.element[i];
 }
 
-/// What is read of memory in which neighbours lie side by side.
+/// What is read of a row, or of all.
+struct LineBehind {
+  //% include expression/behind_line_fields
+};
+KILN_DEVICE LineBehind line_behind(const Behind& out, i64 row) {
+  using Value = Real;
+  [[maybe_unused]] const bool in_row = true;
+  LineBehind x;
+  //% include expression/behind_line_loads
+  return x;
+}
+/// What is read of memory in which neighbours lie side by side, as it lies there.
 struct SomeBehind {
   //% include expression/behind_some
 };
-KILN_DEVICE SomeBehind some_behind(const Behind& out, i64 row, i64 first, i64 left) {
-  SomeBehind all;
+/// Where at least one of them is inside the row.
+KILN_DEVICE void load_behind(SomeBehind& all, const Behind& out, i64 row, i64 first, i64 left) {
+  if (left <= 0) return;
   //% include expression/behind_some_loads
-  return all;
 }
 /// Of number i of them.
-KILN_DEVICE ReadBehind read_behind(const Behind& out, const SomeBehind& all, int i, i64 row,
-                                   i64 column) {
+KILN_DEVICE ReadBehind read_behind(const Behind& out, const LineBehind& line, const SomeBehind& all,
+                                   int i, i64 row, i64 column) {
   using Value = Real;
   [[maybe_unused]] const bool in_row = true, in_column = true;
   ReadBehind x;
@@ -158,15 +176,39 @@ KILN_DEVICE void store_together(const Behind& out, i64 row, i64 first, i64 left,
 }
 //% if reduces && !reduces_first
 
-/// What blocks leave of rows is reduced by each block that reads it: all find the same bits.
+/// What kernels leave of rows is reduced by each team that reads it: all find the same bits.
 KILN_DEVICE void reduce_row(const KilnGpuArgs& args, i64 batch, i64 row) {
   //% include expression/behind_reductions
+  //% if together
+  __syncwarp();
+  //% else
   __syncthreads();
+  //% end
 }
 //% end
 
-/// Several blocks have a row, the more the fewer rows there are, and pieces of it in turn; threads
-/// have neighbours.
+/// Elements of a row from `first` on.
+KILN_DEVICE void compute_piece(const Behind& out, const LineBehind& line, const SomeBehind& all,
+                               i64 row, i64 first, i64 columns) {
+  const i64 left = columns - first;
+  ReadBehind x[kTogetherBehind];
+  Real d[kTogetherBehind];
+  const auto column = [&](int i) { return i < left ? first + i : columns - 1; };
+  _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
+    x[i] = read_behind(out, line, all, i, row, column(i));
+  //% if behind_blocks
+  _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i) keep_for_blocks(row, column(i), x[i]);
+  reduce_blocks(x, left);
+  //% end
+  _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
+    d[i] = value_behind(row, column(i), x[i]);
+  store_together(out, row, first, left, x, d);
+  _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
+    if (i < left) store_behind(out, row, first + i, x[i]);
+}
+
+/// threadIdx.y is the row of a block; gridDim.y blocks have the same rows. There are no divisions
+/// and one copy of each part: a call finds this code in no cache, and small steps wait for it.
 extern "C" __global__ void __launch_bounds__(kBehind)
     kiln_behind(const __grid_constant__ KilnGpuArgs args) {
   //% if overlaps
@@ -182,39 +224,28 @@ extern "C" __global__ void __launch_bounds__(kBehind)
   //% else
   const i64 columns = 1;
   //% end
-  const i64 lines = args.batch * rows, pieces = ceil_div(columns, kBehind * kTogetherBehind);
-  const i64 share = gridDim.x > lines ? gridDim.x / lines : 1;
-  for (i64 line = blockIdx.x / share; line < lines; line += gridDim.x / share) {
-    const i64 row = line % rows;
-    const Behind out = behind_of(args, line / rows);
-    const auto first_of = [](i64 piece) {
-      return (piece * kBehind + threadIdx.x) * kTogetherBehind;
-    };
-    // What the next piece needs is on its way while this one, or the row's reduction, is computed.
-    i64 piece = blockIdx.x % share;
-    SomeBehind next = some_behind(out, row, first_of(piece), columns - first_of(piece));
-    //% if reduces && !reduces_first
-    reduce_row(args, line / rows, row);
-    //% end
-    for (; piece < pieces; piece += share) {
-      const i64 first = first_of(piece), left = columns - first, then = first_of(piece + share);
-      const SomeBehind all = next;
-      if (piece + share < pieces) next = some_behind(out, row, then, columns - then);
-      ReadBehind x[kTogetherBehind];
-      Real d[kTogetherBehind];
-      const auto column = [&](int i) { return i < left ? first + i : columns - 1; };
-      _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
-        x[i] = read_behind(out, all, i, row, column(i));
-      //% if behind_blocks
-      _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
-        keep_for_blocks(row, column(i), x[i]);
-      reduce_blocks(x, left);
-      //% end
-      _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
-        d[i] = value_behind(row, column(i), x[i]);
-      store_together(out, row, first, left, x, d);
-      _Pragma("unroll") for (int i = 0; i < kTogetherBehind; ++i)
-        if (i < left) store_behind(out, row, first + i, x[i]);
+  const int teams = int(blockDim.x) / kTeam;  // of a block, for a row
+  const int team = int(blockIdx.y) * teams + int(threadIdx.x) / kTeam;
+  constexpr int kPiece = kTeam * kTogetherBehind;  // elements
+  const int own = int(threadIdx.x) % kTeam * kTogetherBehind;
+  for (i64 batch = blockIdx.z; batch < args.batch; batch += gridDim.z) {
+    const Behind out = behind_of(args, batch);
+    for (i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y; row < rows;
+         row += i64(gridDim.x) * blockDim.y) {
+      LineBehind line;
+      _Pragma("unroll 1") for (i64 piece = i64(team) * kPiece; piece < columns;
+                               piece += i64(gridDim.y) * teams * kPiece) {
+        const i64 first = piece + own;
+        SomeBehind all = {};
+        load_behind(all, out, row, first, columns - first);
+        if (piece == i64(team) * kPiece) {  // what it loads is on its way meanwhile
+          //% if reduces && !reduces_first
+          reduce_row(args, batch, row);
+          //% end
+          line = line_behind(out, row);
+        }
+        compute_piece(out, line, all, row, first, columns);
+      }
     }
   }
 }

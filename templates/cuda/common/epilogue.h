@@ -55,7 +55,11 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
+  //% if kept_in_d
+  const TypeC* c;  // null when beta == 0: C is then never read
+  //% else
   const TypeD* c;  // null when beta == 0: C is then never read
+  //% end
   const TypeD* residual;
   //% if bias_as_d
   const TypeD* bias;
@@ -150,7 +154,11 @@ KILN_DEVICE bool whole_factor(double x, u32& to) {
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
+  //% if kept_in_d
+  out.c = args.beta != 0 ? static_cast<const TypeC*>(args.c) + batch * args.stride_c : nullptr;
+  //% else
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  //% end
   out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
   //% if bias_as_d
   out.bias = static_cast<const TypeD*>(args.bias);

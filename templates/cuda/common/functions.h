@@ -3,6 +3,16 @@
 // Real.
 #pragma once
 
+//% if uses_divide
+/// x / y to three roundoffs, without the branches of an exact division. A divisor whose reciprocal
+/// could be denormal, or that is denormal, is scaled, and x with it.
+KILN_DEVICE float divided(float x, float y) {
+  const float size = fabsf(y);
+  const float scale = size > 0x1p64f ? 0x1p-64f : size < 0x1p-64f ? 0x1p64f : 1.0f;
+  return __fmul_rn(x * scale, near_reciprocal(y * scale));
+}
+KILN_DEVICE double divided(double x, double y) { return x / y; }
+//% end
 //% if uses_exp
 KILN_DEVICE Real exponential(Real x) { return exp(x); }
 //% end

@@ -47,11 +47,24 @@ struct Line {
 template <typename R>
 KILN_DEVICE Real chain(const Line& line, int first, int apart, Real largest) {
   Real all = R::of_none();
-  for (i64 i = first; i < line.count; i += apart)
+  _Pragma("unroll 1") for (i64 i = first; i < line.count; i += apart)
     all = R::of_two(all, R::term(line.values[i * line.step], largest));
   return all;
 }
 
+//% if together
+/// How the threads of a warp reduce one line: all of them get the result.
+struct WholeWarp {
+  template <typename R>
+  KILN_DEVICE Real of(const Line& line, Real largest) {
+    Real all = chain<R>(line, int(threadIdx.x) % 32, 32, largest);
+    _Pragma("unroll") for (int apart = 16; apart > 0; apart /= 2)
+      all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
+    return all;
+  }
+};
+//% end
+//% if !together || reduces_all
 /// How the block's threads reduce one line: all threads get the result.
 struct WholeBlock {
   template <typename R>
@@ -82,7 +95,9 @@ struct WholeBlock {
     return all;
   }
 };
-/// How they reduce 32 lines, each lane its own: the threads of a lane get its result.
+//% end
+//% if reduces_columns
+/// How threads reduce 32 lines, each lane its own: the threads of a lane get its result.
 struct LineOfLane {
   template <typename R>
   KILN_DEVICE Real of(const Line& line, Real largest) {
@@ -96,6 +111,7 @@ struct LineOfLane {
     return all;
   }
 };
+//% end
 
 //% if no_shuffles
 /// How one of them reduces a line that no other one has.
@@ -154,42 +170,57 @@ KILN_DEVICE void store_reduced(const KilnGpuArgs& args, int i, i64 batch, i64 at
   static_cast<T*>(args.reduced[i])[batch * args.reduced_stride[i] + at] = from_real(x, T{});
 }
 
+//% if together
+constexpr int kRowTeam = 32;  // threads that reduce a row
+using RowTeam = WholeWarp;
+//% else
+constexpr int kRowTeam = kReducing;  // threads that reduce a row
+using RowTeam = WholeBlock;
+//% end
 template <typename R, typename T>
 KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) {
   const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
-  const Real x = Reduced<R, WholeBlock>::of(line);
-  if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
+  const Real x = Reduced<R, RowTeam>::of(line);
+  if (threadIdx.x % kRowTeam == 0) store_reduced<T>(args, i, batch, row, x);
 }
 //% if reduces_first
-template <typename R, typename T>
-KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
-  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x)
-    reduce_row<R, T>(args, i, any / args.m, any % args.m);
+/// Calls f(row) for the rows of this thread's team.
+template <typename F>
+KILN_DEVICE void for_rows(const KilnGpuArgs& args, F&& f) {
+  constexpr int kTeams = kReducing / kRowTeam;
+  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < args.m;
+       row += i64(gridDim.x) * kTeams)
+    f(row);
 }
-
 template <typename R, typename T>
-KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
-  const i64 across = ceil_div(args.n, 32);
-  for (i64 any = blockIdx.x; any < args.batch * across; any += gridDim.x) {
-    const i64 batch = any / across, column = any % across * 32 + threadIdx.x % 32;
+KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, i64 batch, int i) {
+  for_rows(args, [&](i64 row) { reduce_row<R, T>(args, i, batch, row); });
+}
+//% if reduces_columns
+template <typename R, typename T>
+KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, i64 batch, int i) {
+  const i64 ld = args.output_ld[i], lines = args.output_stride[i] / ld;
+  for (i64 first = i64(blockIdx.x) * 32; first < args.n; first += i64(gridDim.x) * 32) {
+    const i64 column = first + threadIdx.x % 32;
     const bool there = column < args.n;
-    const i64 ld = args.output_ld[i], count = there ? args.output_stride[i] / ld : 0;
-    const Line line{values_of(args, i, batch) + (there ? column : 0), count, ld};
+    const Line line{values_of(args, i, batch) + (there ? column : 0), there ? lines : 0, ld};
     const Real x = Reduced<R, LineOfLane>::of(line);
     if (there && threadIdx.x < 32) store_reduced<T>(args, i, batch, column, x);
   }
 }
-
+//% end
+//% if reduces_all
 /// Rows, each into its first value.
 template <typename R, typename T>
-KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
-  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
+KILN_DEVICE void reduce_all(const KilnGpuArgs& args, i64 batch, int i) {
+  for_rows(args, [&](i64 row) {
     const i64 ld = args.output_ld[i];
-    Real* const values = values_of(args, i, any / args.m) + any % args.m * ld;
-    const Real x = Reduced<R, WholeBlock>::of(Line{values, ld, 1});
-    if (threadIdx.x == 0) *values = x;
-  }
+    Real* const values = values_of(args, i, batch) + row * ld;
+    const Real x = Reduced<R, RowTeam>::of(Line{values, ld, 1});
+    if (threadIdx.x % kRowTeam == 0) *values = x;
+  });
 }
+//% end
 
 /// blockIdx.y is the output.
 extern "C" __global__ void __launch_bounds__(kReducing)
@@ -198,7 +229,9 @@ extern "C" __global__ void __launch_bounds__(kReducing)
   wait_for_previous_grid();
   //% end
   const int output = int(blockIdx.y);
-  //% include expression/reductions
+  for (i64 batch = blockIdx.z; batch < args.batch; batch += gridDim.z) {
+    //% include expression/reductions
+  }
 }
 //% end
 //% end
@@ -206,8 +239,7 @@ extern "C" __global__ void __launch_bounds__(kReducing)
 
 /// What is made of rows becomes what is made of all of them: a block has a batch.
 template <typename R, typename T>
-KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
-  const i64 batch = blockIdx.x;
+KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, i64 batch, int i) {
   const Line line{values_of(args, i, batch), args.m, args.output_ld[i]};
   const Real x = Reduced<R, WholeBlock>::of(line);
   if (threadIdx.x == 0) store_reduced<T>(args, i, batch, 0, x);
@@ -218,6 +250,7 @@ extern "C" __global__ void __launch_bounds__(kReducing)
   //% if overlaps
   wait_for_previous_grid();
   //% end
+  const i64 batch = blockIdx.x;
   const int output = int(blockIdx.y);
   //% include expression/rest
 }

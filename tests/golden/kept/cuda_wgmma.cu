@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=1 swap=0 cluster_left=1 cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 promote=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_b1777b01ee23cf33.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_b7d0748c710d94bd.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -756,8 +756,9 @@ constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
 /// The elements of a matrix like D under sums [i, i + kTogether); zero outside. `left`, `right`: of
 /// sum 0.
-KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, const Output& out,
-                            i64 left, i64 right, int i) {
+KILN_DEVICE void load_under(Real (&x)[kTogether],
+                            const TypeD* from,
+                            i64 ld, const Output& out, i64 left, i64 right, int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     const i64 row = row_of(l, r), column = column_of(l, r);

@@ -176,8 +176,9 @@ constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
 /// The elements of a matrix like D under sums [i, i + kTogether); zero outside. `left`, `right`: of
 /// sum 0.
-KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, const Output& out,
-                            i64 left, i64 right, int i) {
+KILN_DEVICE void load_under(Real (&x)[kTogether],
+                            const TypeD* from,
+                            i64 ld, const Output& out, i64 left, i64 right, int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     const i64 row = row_of(l, r), column = column_of(l, r);

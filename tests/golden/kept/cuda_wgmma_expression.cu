@@ -562,11 +562,21 @@ struct Line {
 template <typename R>
 KILN_DEVICE Real chain(const Line& line, int first, int apart, Real largest) {
   Real all = R::of_none();
-  for (i64 i = first; i < line.count; i += apart)
+  _Pragma("unroll 1") for (i64 i = first; i < line.count; i += apart)
     all = R::of_two(all, R::term(line.values[i * line.step], largest));
   return all;
 }
 
+/// How the threads of a warp reduce one line: all of them get the result.
+struct WholeWarp {
+  template <typename R>
+  KILN_DEVICE Real of(const Line& line, Real largest) {
+    Real all = chain<R>(line, int(threadIdx.x) % 32, 32, largest);
+    _Pragma("unroll") for (int apart = 16; apart > 0; apart /= 2)
+      all = R::of_two(all, __shfl_xor_sync(0xffffffff, all, apart));
+    return all;
+  }
+};
 /// How the block's threads reduce one line: all threads get the result.
 struct WholeBlock {
   template <typename R>
@@ -581,20 +591,6 @@ struct WholeBlock {
     all = R::of_none();
     _Pragma("unroll") for (int warp = 0; warp < kReducing / 32; ++warp)
       all = R::of_two(all, of_warp[warp]);
-    __syncthreads();
-    return all;
-  }
-};
-/// How they reduce 32 lines, each lane its own: the threads of a lane get its result.
-struct LineOfLane {
-  template <typename R>
-  KILN_DEVICE Real of(const Line& line, Real largest) {
-    __shared__ Real of_chain[kChains][32];
-    const int lane = int(threadIdx.x) % 32, first = int(threadIdx.x) / 32;
-    of_chain[first][lane] = chain<R>(line, first, kChains, largest);
-    __syncthreads();
-    Real all = R::of_none();
-    _Pragma("unroll") for (int i = 0; i < kChains; ++i) all = R::of_two(all, of_chain[i][lane]);
     __syncthreads();
     return all;
   }
@@ -641,40 +637,35 @@ KILN_DEVICE void store_reduced(const KilnGpuArgs& args, int i, i64 batch, i64 at
   static_cast<T*>(args.reduced[i])[batch * args.reduced_stride[i] + at] = from_real(x, T{});
 }
 
+constexpr int kRowTeam = 32;  // threads that reduce a row
+using RowTeam = WholeWarp;
 template <typename R, typename T>
 KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) {
   const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
-  const Real x = Reduced<R, WholeBlock>::of(line);
-  if (threadIdx.x == 0) store_reduced<T>(args, i, batch, row, x);
+  const Real x = Reduced<R, RowTeam>::of(line);
+  if (threadIdx.x % kRowTeam == 0) store_reduced<T>(args, i, batch, row, x);
+}
+/// Calls f(row) for the rows of this thread's team.
+template <typename F>
+KILN_DEVICE void for_rows(const KilnGpuArgs& args, F&& f) {
+  constexpr int kTeams = kReducing / kRowTeam;
+  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < args.m;
+       row += i64(gridDim.x) * kTeams)
+    f(row);
 }
 template <typename R, typename T>
-KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, int i) {
-  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x)
-    reduce_row<R, T>(args, i, any / args.m, any % args.m);
+KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, i64 batch, int i) {
+  for_rows(args, [&](i64 row) { reduce_row<R, T>(args, i, batch, row); });
 }
-
-template <typename R, typename T>
-KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, int i) {
-  const i64 across = ceil_div(args.n, 32);
-  for (i64 any = blockIdx.x; any < args.batch * across; any += gridDim.x) {
-    const i64 batch = any / across, column = any % across * 32 + threadIdx.x % 32;
-    const bool there = column < args.n;
-    const i64 ld = args.output_ld[i], count = there ? args.output_stride[i] / ld : 0;
-    const Line line{values_of(args, i, batch) + (there ? column : 0), count, ld};
-    const Real x = Reduced<R, LineOfLane>::of(line);
-    if (there && threadIdx.x < 32) store_reduced<T>(args, i, batch, column, x);
-  }
-}
-
 /// Rows, each into its first value.
 template <typename R, typename T>
-KILN_DEVICE void reduce_all(const KilnGpuArgs& args, int i) {
-  for (i64 any = blockIdx.x; any < args.batch * args.m; any += gridDim.x) {
+KILN_DEVICE void reduce_all(const KilnGpuArgs& args, i64 batch, int i) {
+  for_rows(args, [&](i64 row) {
     const i64 ld = args.output_ld[i];
-    Real* const values = values_of(args, i, any / args.m) + any % args.m * ld;
-    const Real x = Reduced<R, WholeBlock>::of(Line{values, ld, 1});
-    if (threadIdx.x == 0) *values = x;
-  }
+    Real* const values = values_of(args, i, batch) + row * ld;
+    const Real x = Reduced<R, RowTeam>::of(Line{values, ld, 1});
+    if (threadIdx.x % kRowTeam == 0) *values = x;
+  });
 }
 
 /// blockIdx.y is the output.
@@ -682,14 +673,15 @@ extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce(const __grid_constant__ KilnGpuArgs args) {
   wait_for_previous_grid();
   const int output = int(blockIdx.y);
-  if (output == 0) reduce_rows<Sum, float>(args, 0);
-  if (output == 1) reduce_all<LogSumExp, float>(args, 1);
+  for (i64 batch = blockIdx.z; batch < args.batch; batch += gridDim.z) {
+    if (output == 0) reduce_rows<Sum, float>(args, batch, 0);
+    if (output == 1) reduce_all<LogSumExp, float>(args, batch, 1);
+  }
 }
 
 /// What is made of rows becomes what is made of all of them: a block has a batch.
 template <typename R, typename T>
-KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
-  const i64 batch = blockIdx.x;
+KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, i64 batch, int i) {
   const Line line{values_of(args, i, batch), args.m, args.output_ld[i]};
   const Real x = Reduced<R, WholeBlock>::of(line);
   if (threadIdx.x == 0) store_reduced<T>(args, i, batch, 0, x);
@@ -698,8 +690,9 @@ KILN_DEVICE void reduce_rest(const KilnGpuArgs& args, int i) {
 extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce_all(const __grid_constant__ KilnGpuArgs args) {
   wait_for_previous_grid();
+  const i64 batch = blockIdx.x;
   const int output = int(blockIdx.y);
-  if (output == 1) reduce_rest<LogSumExp, float>(args, 1);
+  if (output == 1) reduce_rest<LogSumExp, float>(args, batch, 1);
 }
 
 // ---- cuda/wgmma/roll_ptx.h ----
@@ -712,6 +705,10 @@ KILN_DEVICE void take_sums(Acc (&some)[kHeld], const Acc (&sums)[kSubtiles][kSum
                : KILN_TURN_TAKEN(some)
                : KILN_TURN_SUMS(sums), "r"(turn)
                : "memory");
+}
+/// Asks for memory to be in L2; both are multiples of 16 bytes.
+KILN_DEVICE void prefetch_l2(u64 from, u32 bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 /// Keeps the compiler from making a value anew in each turn.
 KILN_DEVICE void keep_in_register(float& x) { asm volatile("" : "+f"(x)); }
@@ -740,8 +737,9 @@ constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
 /// The elements of a matrix like D under sums [i, i + kTogether); zero outside. `left`, `right`: of
 /// sum 0.
-KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, const Output& out,
-                            i64 left, i64 right, int i) {
+KILN_DEVICE void load_under(Real (&x)[kTogether],
+                            const TypeD* from,
+                            i64 ld, const Output& out, i64 left, i64 right, int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     const i64 row = row_of(l, r), column = column_of(l, r);
@@ -905,6 +903,31 @@ KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const W
   of_turn::load_words(words, out, at.left0 + turn / (kSums / kHeld) * 64 + lane / 4,
                       at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
                       at.in_pairs);
+}
+/// Asks for `count` elements, from `first` on, of each of some lines of a matrix.
+template <typename T>
+KILN_DEVICE void prefetch_lines(const T* x, i64 ld, i64 line, i64 lines, i64 first, i64 count,
+                                int lane) {
+  for (i64 i = lane; i < lines && count > 0; i += 32) {
+    const u64 from = reinterpret_cast<u64>(x + (line + i) * ld + first);
+    const u64 begin = from / 16 * 16, end = (from + u64(count) * sizeof(T) + 15) / 16 * 16;
+    prefetch_l2(begin, u32(end - begin));
+  }
+}
+/// Asks for what the expression reads of matrices under a warp's part of a tile, which its turns
+/// load: while its sums are made.
+KILN_DEVICE void prefetch_tile(const KilnGpuArgs& args, const Work& work, u32 row_offset,
+                               int thread) {
+  const Output out = output_of(args, work.batch);
+  const WarpTile at = warp_tile(out, work, row_offset, thread);
+  const int lane = thread & 31;
+  _Pragma("unroll 1") for (int s = 0; s < kSubtiles; ++s) {
+    const i64 row = row_of(at.left0 + s * 64, at.right0);
+    const i64 column = column_of(at.left0 + s * 64, at.right0);
+    const i64 rows = min(out.rows - row, i64(kSwap ? kRightTile : 16));
+    const i64 columns = min(out.columns - column, i64(kSwap ? 16 : kRightTile));
+    prefetch_lines(out.x3, out.ld3, column, columns, row, rows, lane);
+  }
 }
 
 /// One warpgroup's part of a tile.

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_7c9f191f6d47a706.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_91170501580e79d3.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -921,8 +921,9 @@ constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
 /// The elements of a matrix like D under sums [i, i + kTogether); zero outside. `left`, `right`: of
 /// sum 0.
-KILN_DEVICE void load_under(Real (&x)[kTogether], const TypeD* from, i64 ld, const Output& out,
-                            i64 left, i64 right, int i) {
+KILN_DEVICE void load_under(Real (&x)[kTogether],
+                            const TypeD* from,
+                            i64 ld, const Output& out, i64 left, i64 right, int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     const i64 row = row_of(l, r), column = column_of(l, r);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "generator/expression/code.h"
+#include "generator/expression/halves.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
@@ -55,6 +56,7 @@ constexpr expression::Dialect kDialect = [] {
   all.rows = "real_if(out.{x} + {row} * out.{ld} + {column}, in_row && in_column)";
   all.columns = "real_if(out.{x} + {column} * out.{ld} + {row}, in_row && in_column)";
   all.product = "product";
+  all.quotient = "divided";
   all.place_along_m = "out.{x} + {row}";
   all.place_along_n = "out.{x} + {column}";
   all.place_of_row = "out.{x} + {row} * out.{ld} + {column}";
@@ -109,14 +111,18 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   // Weights are bytes to all but what decodes them.
   const bool weights = has_weights(g);
   use("TypeB", weights && g.b.dtype != s8 ? "u8" : c_type(g.b.dtype), "elements of B");
-  use("TypeD", c_type(g.d.dtype), "elements of C and D");
+  const bool kept = expression::keeps_in_d(g.epilogue.expression);
+  if (kept) use("TypeC", c_type(g.c.dtype), "elements of C, and of D in the end");
+  use("TypeD", c_type(g.d.dtype),
+      kept ? "values that kernels leave in the workspace" : "elements of C and D");
   use("Acc", c_type(g.accumulator), "accumulators");
   use("Real", g.accumulator == fp64 ? "double" : "float", "what the epilogue computes in");
   auto& v = to.values;
   const auto is_fp8 = [](DType t) { return t == fp8_e4m3 || t == fp8_e5m2; };
   add_epilogue(v, g);
   // Targets without instructions for them have no operands of such types, but may have a D of one.
-  const bool makes_fp8 = g.d.dtype == fp8_e4m3 || v["uses_fp8_e4m3"] == "1";
+  // C's type is that of the caller's D.
+  const bool makes_fp8 = g.c.dtype == fp8_e4m3 || v["uses_fp8_e4m3"] == "1";
   const bool soft_fp8 = makes_fp8 && device.gpu.sm < 89;
   v["has_fp8"] =
       value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) || (makes_fp8 && !soft_fp8));

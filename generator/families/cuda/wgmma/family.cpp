@@ -560,7 +560,8 @@ constexpr TypedFamily<CudaWgmma, WgmmaSizes> kRow{
     .together = [](const Problem& p, const CudaWgmma& c,
                    const WgmmaSizes& w) { return cuda::wgmma_together(p.gemm, c, w); },
     .row_adder = &cuda::kRowAdder,
-    .holds_pairs = true};
+    .holds_pairs = true,
+    .keeps_in_d = true};
 
 }  // namespace
 
