@@ -95,7 +95,7 @@ const Base kCasts{
 const Base kHipCasts{
     "expression_hip_casts", "gfx942",
     "fp32 N N 37 45 20 epilogue=y=where(acc==0,acc/acc,where(m<20,acc,acc*50));"
-    "d=acc-bf16(acc)+(acc-fp16(acc*1000)/1000);w[m,n]=fp8_e4m3(y);z[m,n]=s8(y*9+0.5)",
+    "d=acc-bf16(acc*257)+(acc-fp16(acc*1000)/1000);w[m,n]=fp8_e4m3(y);z[m,n]=s8(y*9+0.5)",
     HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
 const Base kFp8{"expression_fp8", "sm_80", "fp32 N N 37 45 20 out=fp8_e4m3 epilogue=d=acc*b[n]",
                 CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
