@@ -23,7 +23,7 @@ namespace {
 using cuda::wgmma_weights_sizes;
 using cuda::WgmmaWeightsSizes;
 
-constexpr std::array<std::string_view, 34> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 35> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/types.h",
                                                   "cuda/common/convert_ptx.h",
                                                   "cuda/common/convert.h",
@@ -51,6 +51,7 @@ constexpr std::array<std::string_view, 34> kFiles{"cuda/common/abi.h",
                                                   "cuda/wgmma/consumer.h",
                                                   "cuda/wgmma_weights/multiply.cu",
                                                   "cuda/wgmma/store_ptx.h",
+                                                  "cuda/wgmma/roll_ptx.h",
                                                   "cuda/wgmma/store.h",
                                                   "cuda/wgmma/combine_ptx.h",
                                                   "cuda/wgmma/combine.h",
