@@ -138,6 +138,8 @@ std::optional<BestKey> without_expression(const BestKey& key) {
   if (key.gemm.epilogue.expression.empty()) return std::nullopt;
   BestKey bare = key;
   bare.gemm.epilogue.expression = {};
+  // A gate without an expression has a function of its own: any, they cost little beside products.
+  if (bare.gemm.epilogue.gate) bare.gemm.epilogue.gate->function = Gate::silu;
   bare.gemm = normalised(bare.gemm);
   return bare;
 }

@@ -24,7 +24,7 @@ static_assert(EnumNames<Grouping>::names.size() == KILN_GROUPING_LIST + 1);
 static_assert(EnumNames<GatherKind>::names.size() == KILN_GATHER_ROWS + 1);
 static_assert(EnumNames<Scatter>::names.size() == KILN_SCATTER_WEIGHTED + 1);
 static_assert(EnumNames<Numerics>::names.size() == KILN_NUMERICS_TENSOR + 1);
-static_assert(EnumNames<Gate>::names.size() == KILN_GATE_SIGMOID + 1);
+static_assert(EnumNames<Gate>::names.size() == KILN_GATE_EXPRESSION + 1);
 static_assert(EnumNames<GateOrder>::names.size() == KILN_GATE_INTERLEAVED + 1);
 static_assert(EnumNames<Activation>::names.size() == KILN_SILU + 1);
 static_assert(static_cast<int>(Progress::Stage::done) == KILN_STAGE_DONE);
@@ -257,8 +257,11 @@ Result<Gemm> gemm_of(const kiln_gemm_desc* given) {
     else
       said = said && kGemmFields[at].set(gemm, value);
   });
-  if (said) [[likely]]
+  if (said) [[likely]] {
+    const Expression& epilogue = gemm.epilogue.expression;
+    if (epilogue.of_gate() && !gemm.epilogue.gate) return gemm.with_expression(epilogue);
     return gemm;
+  }
   FieldValues values;
   for (std::size_t i = 0; i < kGemmFieldCount; ++i) values[i] = kGemmFields[i].get_c(desc);
   return gemm_of(values);

@@ -71,11 +71,12 @@ std::string expression_text(const Gemm& gemm, Vendor vendor) {
           : fmt::format("; some {:.0f} instructions an element", expression::work_of(expression));
   const expression::Halves* const halves = expression::halves_in(expression);
   const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
+  double kept = 0;  // bytes of each element
+  for (std::size_t i = 0; halves != nullptr && i < halves->kept; ++i)
+    kept += size_of(type_of_kept(gemm, *halves, i));
   const std::string keeps =
-      halves == nullptr || !halves->keeps
-          ? std::string()
-          : fmt::format(", keeps {:.3g} MB until all are reduced",
-                        elements * size_of(type_of_kept(gemm, *halves)) * 1e-6);
+      kept == 0 ? std::string()
+                : fmt::format(", keeps {:.3g} MB until all are reduced", elements * kept * 1e-6);
   return fmt::format("epilogue:  reads {:.3g} MB, stores {:.3g} MB beside {}D{}{}\n",
                      double(bytes_of_extras(gemm)) * 1e-6, double(bytes_beside_d(gemm)) * 1e-6,
                      expression.stores_d() ? "" : "an absent ", keeps, work);

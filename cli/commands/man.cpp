@@ -31,7 +31,8 @@ struct ManCommand {
   std::string write;
 };
 
-/// Text as roff prints it: a backslash, a control character that begins a line, options' hyphens.
+/// Text as roff prints it: a backslash, a control character that begins a line, options' hyphens. A
+/// line may end between alternatives.
 std::string roff(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -41,6 +42,8 @@ std::string roff(std::string_view text) {
       out += "\\e";
     } else if (c == '-') {
       out += "\\-";
+    } else if (c == '|') {
+      out += "|\\:";
     } else {
       out += c;
     }

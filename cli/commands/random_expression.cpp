@@ -54,7 +54,8 @@ constexpr std::array kDrawnOutputs{";u[batch,m,n]={}",         ";p[batch,m]=sum(
 
 class ExpressionDraw {
  public:
-  ExpressionDraw(Draw& draw, Order order) : draw_(draw), by_rows_(order == Order::row_major) {}
+  ExpressionDraw(Draw& draw, Order order, bool gate = false)
+      : draw_(draw), by_rows_(order == Order::row_major), gate_(gate) {}
 
   std::string text() {
     std::string out;
@@ -121,6 +122,7 @@ class ExpressionDraw {
         if (named_) return "y";
         [[fallthrough]];
       default:
+        if (gate_) return draw_.one_in(2) ? "acc0" : "acc1";
         return "acc";
     }
   }
@@ -185,6 +187,7 @@ class ExpressionDraw {
 
   Draw& draw_;
   bool by_rows_;  // as D lies
+  bool gate_;     // there are two products
   bool named_ = false, defined_ = false;
   std::vector<std::string> reduced_, blocks_;  // names of what may be read, and of blocks
   std::uint64_t first_ = draw_.below(kDrawnOperands.size() - 2);
@@ -194,6 +197,14 @@ class ExpressionDraw {
 
 std::string random_expression(Draw& draw, Order order) {
   return ExpressionDraw(draw, order).text();
+}
+
+std::string random_gate(Draw& draw) {
+  for (;;) {
+    const std::string text = ExpressionDraw(draw, Order::row_major, true).text();
+    // It may name neither product, acc in a remainder, or keep more than can be.
+    if (const auto parsed = Expression::parse(text); parsed && parsed->of_gate()) return text;
+  }
 }
 
 }  // namespace kiln::cli

@@ -256,8 +256,11 @@ void draw_amax(Draw& draw, const DeviceCaps& caps, Gemm& g) {
 /// In the place of what else follows the product.
 void draw_expression(Draw& draw, const DeviceCaps& caps, Gemm& g) {
   if (!(on_host(caps) || caps.vendor == Vendor::nvidia) || !draw.one_in(5)) return;
-  const Gemm with =
-      g.with_expression(Expression::parse(random_expression(draw, g.d.order)).value());
+  Gemm with = g;
+  if (with.epilogue.gate) with.epilogue.gate->function = Gate::expression;
+  const std::string drawn =
+      with.epilogue.gate ? random_gate(draw) : random_expression(draw, g.d.order);
+  with = with.with_expression(Expression::parse(drawn).value());
   if (Problem::of(with)) g = with;
 }
 

@@ -127,7 +127,7 @@ std::string fetches(const Program& program, const Dialect& dialect) {
   for (std::size_t i = 0; i < program.operands.size(); ++i)
     if (reads(program, i) && in_rows(program.operands[i])) fetch('x', "ld", i, 0);
   for (std::size_t i = 0; i < program.outputs.size(); ++i)
-    if (program.results[i] != kNotStored && !shares_kept(program, i) &&
+    if (program.results[i] != kNotStored && !shared_kept(program, i) &&
         (is_reduced(program.outputs[i]) || in_rows(program.outputs[i].target)))
       fetch('y', "ldy", i, 1);
   return out;
@@ -156,7 +156,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     fields += fmt::format("Real y{};\n", i);
     if (!dialect.leave.empty()) {
       std::string& later = is_reduced(output) ? kept : stored;
-      if (!shares_kept(program, i))
+      if (!shared_kept(program, i))
         later += store(output, i, type, left_value(i, dialect), dialect);
     }
     if (!is_reduced(output)) continue;

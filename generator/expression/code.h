@@ -37,8 +37,9 @@ struct Dialect {
   /// Of the step behind the reductions: what holds a block's values {x}, `{value}` put there, its
   /// load behind the reduction, and that by {how} of {per} neighbours.
   std::string_view block_field, keep_block, block = {}, reduce_block;
-  std::string_view value;  // the type of values
-  std::string_view m, n;   // the indices as values
+  std::string_view value;   // the type of values
+  std::string_view second;  // the element of a gate's second product; that of the first one is v
+  std::string_view m, n;    // the indices as values
   /// The remainder of n by a power of two, of which {mask} are the bits below.
   std::string_view last_bits_of_n = {};
   /// A function that multiplies, where a product with an operator could be fused with an addition
@@ -89,6 +90,7 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
               "reduce_block<{how}, {per}>(x, left, [](ReadBehind& e) -> Real& "
               "{{ return e.{x}; }});",
           .value = "Real",
+          .second = "x.other",
           .m = "Real(row)",
           .n = "Real(column)",
           .last_bits_of_n = "Real(column & {mask})",

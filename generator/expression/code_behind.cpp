@@ -19,7 +19,7 @@ void add_read(Members& to, const ExtraOperand& operand, std::size_t i, std::size
   const std::string_view stride = kept ? "output_stride" : "reduced_stride";
   const std::string type = fmt::format("const {}", type_of_read(operand, dialect));
   const std::string x = fmt::format("x{}", i), ld = fmt::format("ld{}", i);
-  if (kept && in_d) {
+  if (in_d) {
     to.add(type, x, "args.d", " + batch * args.stride_d");
     to.add_ld(ld, "args.ldd");
     return;
@@ -65,7 +65,7 @@ Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
   const Program& program = halves.behind;
   Members out;
   std::string fields, stored, read, some, some_loads, some_stored, line_fields, line_loads;
-  const std::size_t own = halves.first_block() - halves.lines - (halves.keeps ? 1 : 0);
+  const std::size_t own = halves.first_block() - halves.lines - halves.kept;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     const bool behind = reads(program, i);
     if (!behind && !reads(halves.blocks, i)) continue;
@@ -102,7 +102,8 @@ Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
     if (i < own)
       add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
     else
-      add_read(out, program.operands[i], i, halves.output_of(i - own), in_d, dialect);
+      add_read(out, program.operands[i], i, halves.output_of(i - own),
+               in_d && halves.output_of(i - own) == halves.first_kept(), dialect);
   }
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     if (program.results[i] == kNotStored) continue;
@@ -123,7 +124,7 @@ Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
     d = fmt::format(
         "out.d = static_cast<TypeC*>(args.outputs[{0}]) + batch * args.output_stride[{0}];\n"
         "out.ldd = args.output_ld[{0}];\n",
-        kept_output(halves));
+        halves.first_kept());
   return {{"expression/behind_d", std::move(d)},
           {"expression/behind_line_fields", or_none(std::move(line_fields))},
           {"expression/behind_line_loads", or_none(std::move(line_loads))},

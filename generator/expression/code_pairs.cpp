@@ -7,8 +7,7 @@ namespace kiln::expression {
 
 Files code_of_pairs(const Program& whole, const Dialect& dialect) {
   const Program program = shown_to_neighbours(whole);
-  std::string fields, values, in_lane, of_lanes;
-  if (program.uses(Op::acc)) values += "const Value acc = v;\n";
+  std::string fields, in_lane, of_lanes, values = products(program, dialect);
   Writer writer(program, CodeStyle{dialect});
   values += writer.named_values();
   for (std::size_t number = 0; number < program.outputs.size(); ++number) {

@@ -86,16 +86,24 @@ std::string left_value(std::size_t i, const Dialect& dialect) {
   return fmt::format(fmt::runtime(dialect.left), fmt::arg("x", fmt::format("y{}", i)));
 }
 
+std::string products(const Program& program, const Dialect& dialect) {
+  std::string out;
+  for (const Product product : {Product::one, Product::first, Product::second})
+    if (program.uses(product))
+      out += fmt::format("const Value {} = {};\n", product_name(product),
+                         product == Product::second ? dialect.second : "v");
+  return out;
+}
+
 std::string statements(const Program& program, const std::vector<DType>& types,
                        const Dialect& dialect) {
-  std::string out;
-  if (program.uses(Op::acc)) out += "const Value acc = v;\n";
+  std::string out = products(program, dialect);
   Writer writer(program, CodeStyle{dialect});
   out += writer.named_values();
   if (program.stores_d) out += fmt::format("v = {};\n", writer.result());
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     if (program.results[i] == kNotStored) continue;
-    if (dialect.leave.empty() && shares_kept(program, i)) continue;
+    if (dialect.leave.empty() && shared_kept(program, i)) continue;
     const std::string_view type = dialect.type(types[i]);
     out += !dialect.leave.empty() ? of_output(dialect.leave, i, type, writer.result(i))
            : keeps_narrow(program, i)

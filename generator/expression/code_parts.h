@@ -44,7 +44,7 @@ struct CodeStyle {
   static constexpr bool kFuses = true;
   const Dialect& dialect;
 
-  static std::string acc() { return "acc"; }
+  static std::string acc(Product product) { return std::string(product_name(product)); }
   std::string operand(std::size_t which) const {
     return fmt::format(fmt::runtime(dialect.operand), fmt::arg("x", fmt::format("x{}", which)));
   }
@@ -122,6 +122,9 @@ std::string store(const ExtraOutput& output, std::size_t i, std::string_view typ
 
 /// An output's value that was left for later.
 std::string left_value(std::size_t i, const Dialect& dialect);
+
+/// Statements that name the elements of products.
+std::string products(const Program& program, const Dialect& dialect);
 
 /// Statements that name values, make v and store what else is stored.
 std::string statements(const Program& program, const std::vector<DType>& types,

@@ -11,10 +11,11 @@ namespace kiln::expression {
 
 /// One element of D and what belongs to it.
 struct Element {
-  double acc = 0;
+  double acc = 0;                     // acc, or acc0
   std::span<const double> operands;   // in the order of the program's
   double m = 0, n = 0;                // its indices
   std::span<const double> reduced{};  // of what is reduced, in the program's order
+  double second = 0;                  // acc1
 };
 
 /// Of a program, in its order.
@@ -28,7 +29,7 @@ inline Values evaluated(const Program& program, const Element& element) {
     const Value& value = program.values[i];
     switch (value.op) {
       case Op::acc:
-        x[i] = element.acc;
+        x[i] = Product{value.which} == Product::second ? element.second : element.acc;
         break;
       case Op::operand:
         x[i] = element.operands[value.which];

@@ -181,6 +181,11 @@ std::span<const ExtraOperand> Expression::operands() const {
   return program_->operands;
 }
 
+bool Expression::of_gate() const {
+  return !empty() && (program_->uses(expression::Product::first) ||
+                      program_->uses(expression::Product::second));
+}
+
 bool Expression::stores_d() const { return empty() || program_->stores_d; }
 
 std::span<const ExtraOutput> Expression::outputs() const {

@@ -26,7 +26,7 @@ struct Division {
   std::vector<bool> of_product;      // made of acc by functions alone
   std::vector<std::uint8_t> lines;   // Op::reduced, of whole lines
   std::vector<std::uint8_t> blocks;  // and of blocks
-  std::optional<std::uint8_t> kept;  // of each element, read behind the reductions
+  std::vector<std::uint8_t> kept;    // of each element, read behind the reductions
   std::vector<int> read;             // of each output the line that it is, if it is read; -1
 
   explicit Division(const Program& whole) : spreads(spreads_of(whole)) {
@@ -44,22 +44,19 @@ struct Division {
     std::set<std::uint8_t> cut;
     std::vector<bool> seen(count);
     for (const std::uint8_t root : roots(whole)) find_cut(whole, root, seen, cut);
-    if (cut.size() == 1) kept = *cut.begin();
-    if (cut.size() < 2) return;
-    // One that all of them are made of: the product, or a cast of it.
-    for (std::size_t i = 0; i < count; ++i) {
+    const std::set<std::uint8_t> products = products_under(whole, cut);
+    const std::set<std::uint8_t>& least = products.size() < cut.size() ? products : cut;
+    kept.assign(least.begin(), least.end());
+    // One cast that all of them are made of takes their place.
+    for (std::size_t i = 0; cut.size() > 1 && i < count; ++i) {
       const auto one = static_cast<std::uint8_t>(i);
-      const bool cast = narrow_type(whole.values[i]).has_value() && of_product[i];
-      if (whole.values[i].op == Op::acc || (cast && !is_behind(one) && leads_to(whole, one, cut)))
-        kept = one;
+      if (narrow_type(whole.values[i]) && of_product[i] && !is_behind(one) &&
+          leads_to(whole, one, cut))
+        kept = {one};
     }
   }
 
   bool is_behind(std::uint8_t value) const { return spreads[value].reduced; }
-  /// The type of what is kept, if that has fewer bits than values.
-  std::optional<DType> narrow(const Program& whole) const {
-    return kept ? narrow_type(whole.values[*kept]) : std::nullopt;
-  }
   /// Whether an output is stored behind the reductions.
   bool output_is_behind(const Program& whole, std::size_t i) const {
     return read[i] >= 0 || is_behind(whole.results[i]);
@@ -93,7 +90,21 @@ struct Division {
       if (is_behind(result)) all.push_back(result);
     return all;
   }
-  /// Numbers of `acc` alone that others of `from` are made of.
+  /// The elements of products that some values are made of.
+  static std::set<std::uint8_t> products_under(const Program& whole,
+                                               const std::set<std::uint8_t>& some) {
+    std::set<std::uint8_t> products;
+    std::vector<bool> used(whole.values.size());
+    for (const std::uint8_t value : some) used[value] = true;
+    for (std::size_t i = whole.values.size(); i-- > 0;) {
+      const Value& value = whole.values[i];
+      if (used[i] && value.op == Op::acc) products.insert(static_cast<std::uint8_t>(i));
+      for (int a = 0; used[i] && a < arity_of(value); ++a)
+        used[value.of.at(static_cast<std::size_t>(a))] = true;
+    }
+    return products;
+  }
+  /// Numbers of products alone that others of `from` are made of.
   void find_cut(const Program& whole, std::uint8_t from, std::vector<bool>& seen,
                 std::set<std::uint8_t>& cut) const {
     if (seen[from]) return;
@@ -165,9 +176,9 @@ Program product_of(const Program& whole, const Division& division) {
   };
   for (const std::uint8_t line : division.lines)
     more("line", whole.values[line].line, whole.values[line].of[0]);
-  if (division.kept) {
-    more("kept", kOfElements, *division.kept);
-    out.outputs.back().target.dtype = division.narrow(whole);
+  for (const std::uint8_t kept : division.kept) {
+    more("kept", kOfElements, kept);
+    out.outputs.back().target.dtype = narrow_type(whole.values[kept]);
   }
   return out;
 }
@@ -177,9 +188,9 @@ std::vector<ExtraOperand> operands_behind(const Program& whole, const Division& 
   std::vector<ExtraOperand> all = whole.operands;
   for (const std::uint8_t line : division.lines)
     all.push_back(memory_of_batch("line", whole.values[line].line));
-  if (division.kept) {
+  for (const std::uint8_t kept : division.kept) {
     all.push_back(memory_of_batch("kept", kOfElements));
-    all.back().dtype = division.narrow(whole);
+    all.back().dtype = narrow_type(whole.values[kept]);
   }
   for (const std::uint8_t block : division.blocks)
     all.push_back(memory_of_batch("block", whole.values[block].line));
@@ -191,8 +202,8 @@ std::optional<std::size_t> read_behind(const Division& division, std::uint8_t va
   const auto place_in = [&](const std::vector<std::uint8_t>& some) {
     return static_cast<std::size_t>(std::ranges::find(some, value) - some.begin());
   };
-  const std::size_t lines = division.lines.size(), keeps = division.kept ? 1 : 0;
-  if (division.kept && value == *division.kept) return lines;
+  const std::size_t lines = division.lines.size(), keeps = division.kept.size();
+  if (const std::size_t kept = place_in(division.kept); kept < keeps) return lines + kept;
   if (const std::size_t line = place_in(division.lines); line < lines) return line;
   if (const std::size_t block = place_in(division.blocks); block < division.blocks.size())
     return lines + keeps + block;
@@ -236,24 +247,29 @@ Program behind_of(const Program& whole, const Division& division) {
 
 }  // namespace
 
-bool shares_kept(const Program& product, std::size_t i) {
+std::optional<std::size_t> shared_kept(const Program& product, std::size_t i) {
   const Halves* const halves = product.half_of;
-  if (halves == nullptr || !halves->keeps || halves->narrow) return false;
   const ExtraOutput& output = product.outputs[i];
-  const std::uint8_t kept =
-      product.results.back() == kNotStored ? product.d : product.results.back();
-  return is_reduced(output) && !reduces_all(output) && product.results[i] == kept;
+  if (halves == nullptr || !is_reduced(output) || reduces_all(output)) return std::nullopt;
+  for (std::size_t kept = halves->first_kept(); kept < product.outputs.size(); ++kept) {
+    const std::uint8_t result =
+        product.results[kept] == kNotStored ? product.d : product.results[kept];
+    if (product.results[i] == result && !product.outputs[kept].target.dtype) return kept;
+  }
+  return std::nullopt;
 }
 
 bool keeps_in_d(const Expression& product) {
   if (product.empty()) return false;
   const Program& program = *product.program();
-  return program.half_of != nullptr && program.half_of->keeps &&
-         program.results.back() == kNotStored;
+  const Halves* const halves = program.half_of;
+  return halves != nullptr && halves->kept > 0 &&
+         program.results[halves->first_kept()] == kNotStored;
 }
 
 bool keeps_narrow(const Program& product, std::size_t i) {
-  return product.half_of != nullptr && product.half_of->narrow && i + 1 == product.outputs.size();
+  return product.half_of != nullptr && i >= product.half_of->first_kept() &&
+         product.outputs[i].target.dtype.has_value();
 }
 
 bool reads_pairs_alone(const Expression& expression) {
@@ -290,12 +306,11 @@ Halves halves_of(const Program& whole) {
                 .behind = behind_of(whole, division),
                 .outputs = whole.outputs.size(),
                 .lines = division.lines.size(),
-                .keeps = division.kept.has_value(),
-                .narrow = division.narrow(whole)};
-  if (halves.keeps && !halves.product.stores_d) {
+                .kept = division.kept.size()};
+  if (halves.kept > 0 && !halves.product.stores_d) {
     Program& in_d = halves.product_in_d = halves.product;
     in_d.stores_d = true;
-    in_d.d = std::exchange(in_d.results.back(), kNotStored);
+    in_d.d = std::exchange(in_d.results[halves.first_kept()], kNotStored);
   }
   halves.stores_elements = halves.behind.stores_d || !division.blocks.empty();
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
@@ -310,7 +325,7 @@ Halves halves_of(const Program& whole) {
 
 int hidden_outputs(const Program& whole) {
   const Division division(whole);
-  return static_cast<int>(division.lines.size()) + (division.kept ? 1 : 0);
+  return static_cast<int>(division.lines.size() + division.kept.size());
 }
 
 }  // namespace kiln::expression

@@ -28,6 +28,7 @@ bool in_name(char c) { return starts_name(c) || is_digit(c); }
 constexpr Index kAllIndices[] = {Index::batch, Index::m, Index::n};
 constexpr Reduction kReductions[] = {Reduction::sum,       Reduction::max,  Reduction::min,
                                      Reduction::logsumexp, Reduction::even, Reduction::odd};
+constexpr Product kProducts[] = {Product::one, Product::first, Product::second};
 constexpr std::string_view kPair = "pair";
 constexpr bool is_of_pairs(Reduction how) {
   return how == Reduction::even || how == Reduction::odd;
@@ -86,8 +87,8 @@ class Parser {
     const std::string_view target = name();
     const bool stored = at_ < text_.size() && text_[at_] == '[';
     if (stored && target == "d") stop(first, "d has no indices: the problem says where D lies");
-    if (target == "acc" || target == "batch" || target == "m" || target == "n" || target == kPair ||
-        is_function(target) || reduction_named(target))
+    if (product_named(target) || target == "batch" || target == "m" || target == "n" ||
+        target == kPair || is_function(target) || reduction_named(target))
       stop(first, fmt::format("{} has a meaning of its own", target));
     if (values_.contains(target)) stop(first, fmt::format("{} has a value already", target));
     if (operands_.contains(target)) stop(first, fmt::format("{} is an operand", target));
@@ -132,6 +133,20 @@ class Parser {
     const auto* const found = std::ranges::find(kReductions, word, reduction_name);
     if (found == std::end(kReductions)) return std::nullopt;
     return *found;
+  }
+
+  static std::optional<Product> product_named(std::string_view word) {
+    const auto* const found = std::ranges::find(kProducts, word, product_name);
+    if (found == std::end(kProducts)) return std::nullopt;
+    return *found;
+  }
+  std::uint8_t product_value(Product product, std::size_t first) {
+    if (product_ && (*product_ == Product::one) != (product == Product::one))
+      stop(first, fmt::format("{} beside {}: there is one product, acc, or a gate's two, acc0 "
+                              "and acc1",
+                              product_name(product), product_name(*product_)));
+    product_ = product;
+    return value({.op = Op::acc, .which = static_cast<std::uint8_t>(product)});
   }
 
   /// `max[m](…)`: of each row; `max(…)`: of what the statement's target has one of.
@@ -224,7 +239,7 @@ class Parser {
     if (next == '(' && word == kPair) return pair(word);
     if (next == '(') return function(word, first);
     if (next == '[') return operand(word, first);
-    if (word == "acc") return value({.op = Op::acc});
+    if (const auto product = product_named(word)) return product_value(*product, first);
     if (word == "m" || word == "n")
       return value(
           {.op = Op::index, .which = static_cast<std::uint8_t>(word == "m" ? Index::m : Index::n)});
@@ -381,7 +396,7 @@ class Parser {
   }
 
   std::uint8_t operand(std::string_view word, std::size_t first) {
-    if (word == "acc" || word == "d" || word == kPair || is_function(word))
+    if (product_named(word) || word == "d" || word == kPair || is_function(word))
       stop(first, fmt::format("{} has a meaning of its own", word));
     if (values_.contains(word)) stop(first, fmt::format("{} is a value: it has no indices", word));
     if (const auto known = outputs_.find(word); known != outputs_.end()) {
@@ -471,7 +486,8 @@ class Parser {
     std::uint8_t value;
   };
   std::map<std::string_view, Stored> outputs_;
-  std::optional<Line> target_;  // of the statement, where it has a value of a line
+  std::optional<Line> target_;      // of the statement, where it has a value of a line
+  std::optional<Product> product_;  // the last one that was named
 };
 
 }  // namespace

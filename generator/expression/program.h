@@ -13,13 +13,24 @@
 namespace kiln::expression {
 
 enum class Op : std::uint8_t {
-  acc,      // alpha * op(A) * op(B) + beta * C
+  acc,      // alpha * op(A) * op(B) + beta * C, or one of a gate's two products
   operand,  // an element of memory
   number,   //
   index,    // m or n, as a number
   call,     // a function or an operator
   reduced   // one value of a row's elements, of a column's, or of all
 };
+
+/// Which product an Op::acc is of.
+enum class Product : std::uint8_t {
+  one,    // the only one
+  first,  // of a gate's two, those of the columns of op(B) that stand first
+  second
+};
+constexpr std::string_view product_name(Product product) {
+  constexpr std::array<std::string_view, 3> kNames{"acc", "acc0", "acc1"};
+  return kNames.at(static_cast<std::size_t>(product));
+}
 
 /// How a value is reduced, and along what.
 struct Line {
@@ -43,8 +54,8 @@ inline constexpr std::int64_t kLargestBlock = 128;
 
 struct Value {
   Op op = Op::acc;
-  std::uint8_t which = 0;            // the operand, the function (a row of kFunctions) or the Index
-  double number = 0;                 //
+  std::uint8_t which = 0;  // the operand, the function (a row of kFunctions), Index or Product
+  double number = 0;       //
   std::array<std::uint8_t, 3> of{};  // arguments, or what is reduced: earlier values
   Line line{};                       // of what is reduced
   bool operator==(const Value&) const = default;
@@ -123,6 +134,7 @@ struct Program {
   const Halves* half_of = nullptr;  // of what kernels compute of such a one: its halves
 
   bool uses(Op op) const;
+  bool uses(Product product) const;
   /// Whether something that is stored is made of what is reduced: halves.h.
   bool reads_reduced() const { return uses(Op::reduced); }
   /// How many of the values, of D and of the outputs are made of each value.

@@ -11,7 +11,7 @@ struct TextStyle {
   static constexpr bool kFuses = false;
   const Program& program;
 
-  static std::string acc() { return "acc"; }
+  static std::string acc(Product product) { return std::string(product_name(product)); }
   static std::string index(Index which) { return std::string(index_name(which)); }
   static Bound number(double x) {
     std::string digits = fmt::format("{}", x);
@@ -97,6 +97,12 @@ bool Program::uses(Op op) const {
   for (const Value& value : values)
     if (value.op == op) return true;
   return false;
+}
+
+bool Program::uses(Product product) const {
+  return std::ranges::any_of(values, [&](const Value& value) {
+    return value.op == Op::acc && Product{value.which} == product;
+  });
 }
 
 std::string memory_text(std::string_view name, const ExtraOperand& operand) {

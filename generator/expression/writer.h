@@ -25,11 +25,11 @@ inline constexpr int kBindsAtom = kBindsSign + 1;
 /// An operand, or the target of an output, by this name, as the parser reads it.
 std::string memory_text(std::string_view name, const ExtraOperand& operand);
 
-/// `Style` writes what values are made of, acc(), operand(which), number(x), index(which), and what
-/// holds them: call(function, arguments), infix(function, left, right), reduced(line, number,
-/// value), statement(name, value). index_remainder(index, x): what is left of an index, if that is
-/// written otherwise. reciprocal(x): the factor in place of a division by a number, if it has one.
-/// kFuses: whether it has fused(a, b, c), a·b + c rounded once.
+/// `Style` writes what values are made of, acc(product), operand(which), number(x), index(which),
+/// and what holds them: call(function, arguments), infix(function, left, right), reduced(line,
+/// number, value), statement(name, value). index_remainder(index, x): what is left of an index, if
+/// that is written otherwise. reciprocal(x): the factor in place of a division by a number, if it
+/// has one. kFuses: whether it has fused(a, b, c), a·b + c rounded once.
 template <typename Style>
 class Writer {
  public:
@@ -68,7 +68,7 @@ class Writer {
     const Value& v = program_.values[at];
     switch (v.op) {
       case Op::acc:
-        return {style_.acc(), kBindsAtom};
+        return {style_.acc(Product{v.which}), kBindsAtom};
       case Op::operand:
         return {style_.operand(v.which), kBindsAtom};
       case Op::number:

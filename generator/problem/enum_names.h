@@ -38,10 +38,10 @@ struct EnumNames<Activation> {
 template <>
 struct EnumNames<Gate> {
   static constexpr std::string_view kWhat = "gate";
-  static constexpr std::array<std::string_view, 6> names{"none",     "relu", "gelu_tanh",
-                                                         "gelu_erf", "silu", "sigmoid"};
-  static constexpr std::array<std::string_view, 6> words{"none",     "relu", "gelu",
-                                                         "gelu_erf", "silu", "sigmoid"};
+  static constexpr std::array<std::string_view, 7> names{"none", "relu",    "gelu_tanh", "gelu_erf",
+                                                         "silu", "sigmoid", "expression"};
+  static constexpr std::array<std::string_view, 7> words{"none", "relu",    "gelu",      "gelu_erf",
+                                                         "silu", "sigmoid", "expression"};
 };
 template <>
 struct EnumNames<GateOrder> {

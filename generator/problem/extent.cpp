@@ -177,8 +177,9 @@ DType type_of_values(const Gemm& gemm) {
   return gemm.accumulator == DType::fp64 ? DType::fp64 : DType::fp32;
 }
 
-DType type_of_kept(const Gemm& gemm, const expression::Halves& halves) {
-  return halves.narrow.value_or(type_of_values(gemm));
+DType type_of_kept(const Gemm& gemm, const expression::Halves& halves, std::size_t i) {
+  return halves.product.outputs[halves.first_kept() + i].target.dtype.value_or(
+      type_of_values(gemm));
 }
 
 expression::ExtraTypes types_of_extras(const Gemm& gemm) {

@@ -43,8 +43,8 @@ Reduction reduction_of(const Gemm& gemm, Operand which);
 bool leaves_values(const Gemm& gemm, Operand which);
 /// Of an expression's values: fp32, or fp64 where products are summed in it.
 DType type_of_values(const Gemm& gemm);
-/// Of what an expression keeps of each element until all are reduced.
-DType type_of_kept(const Gemm& gemm, const expression::Halves& halves);
+/// Of value i that an expression keeps of each element until all are reduced.
+DType type_of_kept(const Gemm& gemm, const expression::Halves& halves, std::size_t i);
 /// The types of all that it reads, and of all that it stores.
 expression::ExtraTypes types_of_extras(const Gemm& gemm);
 /// Whether it is a list of 32-bit integers: of groups, or of rows.

@@ -12,7 +12,11 @@ inline bool gated(const Gemm& gemm) { return gemm.epilogue.gate.has_value(); }
 inline bool interleaved(const Gemm& gemm) {
   return gated(gemm) && gemm.epilogue.gate->order == GateOrder::interleaved;
 }
-/// Whether there is a function more costly than a comparison.
+/// Whether an expression makes what D gets of both products.
+inline bool gated_by_expression(const Gemm& gemm) {
+  return gated(gemm) && gemm.epilogue.gate->function == Gate::expression;
+}
+/// Whether there is a function more costly than a comparison, or may be.
 inline bool has_costly_gate(const Gemm& gemm) {
   return gated(gemm) && gemm.epilogue.gate->function > Gate::relu;
 }

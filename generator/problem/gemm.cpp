@@ -86,6 +86,15 @@ Gemm Gemm::scattered(std::int64_t rows, Scatter how) const {
   return copy;
 }
 
+Gemm Gemm::with_expression(Expression e) const {
+  Gemm copy = *this;
+  copy.epilogue.expression = e;
+  std::optional<Gated>& gate = copy.epilogue.gate;
+  if (e.of_gate() && !gate) gate = Gated{Gate::expression};
+  if (!e.of_gate() && gate && gate->function == Gate::expression) gate.reset();
+  return copy;
+}
+
 std::int64_t Gemm::lda() const { return leading_dimension(*this, Operand::a); }
 std::int64_t Gemm::ldb() const { return leading_dimension(*this, Operand::b); }
 std::int64_t Gemm::ldc() const { return leading_dimension(*this, Operand::c); }

@@ -206,6 +206,9 @@ constexpr std::string_view kInterleaved = ":interleaved";
 std::string gate_word(const Gemm& g) {
   if (!g.epilogue.gate) return "";
   const bool stacked = g.epilogue.gate->order == GateOrder::stacked;
+  const bool said =
+      g.epilogue.gate->function == Gate::expression && g.epilogue.expression.of_gate();
+  if (said && stacked) return "";
   return fmt::format("{}{}", name(g.epilogue.gate->function), stacked ? "" : kInterleaved);
 }
 
@@ -334,7 +337,7 @@ constexpr KeyRow kKeyRows[] = {
     {"align", "bytes", alignment_word, read_alignment},
     {"group", "32|64|128|k|128x128|mx32", group_word, read_group},
     {"scale", "line|1x128|128x128|mx32|tensor", scale_word, read_scales},
-    {"gate", "relu|gelu|gelu_erf|silu|sigmoid", gate_word, read_gate},
+    {"gate", "relu|gelu|gelu_erf|silu|sigmoid|expression", gate_word, read_gate},
     {"scale_order", "lines|blocks|blocks_4", scale_order_word, read_scale_orders},
 };
 
@@ -463,6 +466,7 @@ Result<Gemm> parse_gemm(std::string_view line) {
   }
   Result<Gemm> gemm = gemm_of(values);
   if (!gemm) return gemm;
+  if (gemm->epilogue.expression.of_gate()) *gemm = gemm->with_expression(gemm->epilogue.expression);
   if (const auto problem = Problem::of(*gemm); !problem) return tl::unexpected(problem.error());
   return gemm;
 }

@@ -256,10 +256,14 @@ Status check_gate(const Gemm& g) {
   };
   if (e.activation != Activation::none)
     return refuse(fmt::format("epilogue.activation = {}: must be none", name(e.activation)));
-  if (!is_floating(g.d.dtype) && g.d.q.scale == Scale::none)
+  const bool codes = e.gate->function == Gate::expression && holds_quantised(g.d.dtype);
+  if (!is_floating(g.d.dtype) && g.d.q.scale == Scale::none && !codes)
     return refuse(fmt::format("d.dtype = {}: must be a floating-point type", name(g.d.dtype)));
   if (g.b_packed) return refuse("b_packed = true: B must lie in rows or columns");
   if (g.d.order == Order::column_major) return refuse("d.order = column: must be row");
+  if (e.gate->function == Gate::expression && !e.expression.of_gate())
+    return bad_input("epilogue.gate = expression: epilogue = {}: names neither acc0 nor acc1",
+                     e.expression.empty() ? "none" : e.expression.text());
   return {};
 }
 
@@ -308,7 +312,12 @@ Status check_expression(const Gemm& g) {
   if (e.bias != Bias::none || e.bias_as_d) return refuse("bias");
   if (e.activation != Activation::none) return refuse("activation");
   if (e.residual) return refuse("residual");
-  if (e.gate) return refuse("gate");
+  if (e.gate && e.gate->function != Gate::expression) return refuse("gate");
+  if (e.expression.of_gate() && !e.gate)
+    return bad_input(
+        "epilogue = {}: epilogue.gate = none: must be expression, of which acc0 and "
+        "acc1 are the products",
+        e.expression.text());
   if (g.grouping() != Grouping::none) return refuse("group");
   if (g.d.q.scale != Scale::none) return refuse("scale_d");
   if (g.amax_d) return refuse("amax");

@@ -71,7 +71,7 @@ Problem of_kernels(const Problem& problem, bool in_d) {
   const Expression whole = g.epilogue.expression;
   g.epilogue.expression = in_d ? expression::of_product_in_d(whole) : expression::of_product(whole);
   if (!expression::keeps_in_d(g.epilogue.expression)) return copy;
-  g.d.dtype = type_of_kept(g, *g.epilogue.expression.program()->half_of);
+  g.d.dtype = type_of_kept(g, *g.epilogue.expression.program()->half_of, 0);
   g.d.ld = std::max<std::int64_t>(1, g.n);
   g.d.batch_stride = g.m * g.d.ld;
   return copy;

@@ -57,12 +57,12 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
   if (!expression::reduces(expression) && halves == nullptr) return launch;
   const std::int64_t size = size_of(type_of_values(gemm));
   const bool of_each = together.of_row == 1 && together.of_column == 1;
-  if (halves != nullptr && halves->keeps) {
-    ValuesAt& kept = launch.values[expression.outputs().size() - 1];
+  for (std::size_t i = 0; halves != nullptr && i < halves->kept; ++i) {
+    ValuesAt& kept = launch.values[halves->first_kept() + i];
     kept.ld = gemm.n, kept.stride = gemm.m * gemm.n;
-    kept.at = taken(launch, gemm.batch * kept.stride * size_of(type_of_kept(gemm, *halves)));
-    if (expression::keeps_in_d(expression))
-      launch.in_place_of_d = static_cast<int>(expression.outputs().size()) - 1;
+    kept.at = taken(launch, gemm.batch * kept.stride * size_of(type_of_kept(gemm, *halves, i)));
+    if (i == 0 && expression::keeps_in_d(expression))
+      launch.in_place_of_d = static_cast<int>(halves->first_kept());
   }
   std::int64_t most_blocks = 0;
   bool over_all = false;
@@ -72,8 +72,9 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
     if (!expression::is_reduced(output)) continue;
     ValuesAt& values = launch.values[i];
     const bool columns = expression::has_index(output.target, Index::n);
-    if (of_each && expression::shares_kept(*expression.program(), i)) {
-      values = launch.values[expression.outputs().size() - 1];
+    const auto kept = expression::shared_kept(*expression.program(), i);
+    if (of_each && kept) {
+      values = launch.values[*kept];
     } else {
       values.ld = columns ? gemm.n : parts(gemm.n, together.of_row);
       values.stride = values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
@@ -114,7 +115,8 @@ double expected_ns_behind(const Gemm& gemm, const DeviceCaps& device) {
   const expression::Program& behind = halves->behind;
   const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
   double bytes = behind.stores_d ? elements * size_of(gemm.d.dtype) : 0;
-  if (halves->keeps) bytes += elements * size_of(type_of_kept(gemm, *halves));
+  for (std::size_t i = 0; i < halves->kept; ++i)
+    bytes += elements * size_of(type_of_kept(gemm, *halves, i));
   for (const expression::Value& value : behind.values)
     if (value.op == expression::Op::operand &&
         value.which < gemm.epilogue.expression.operands().size())

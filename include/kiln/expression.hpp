@@ -76,7 +76,9 @@ KILN_API std::vector<std::string_view> expression_functions();
 
 /// A small program over one element of D, `d=gelu(acc+b[n])+r[m,n]`: statements with `;` between
 /// them, each a name and an expression; the value of `d` is stored in D. `acc` is the element
-/// of alpha * op(A) * op(B) + beta * C. Values are fp32, or fp64 where D is fp64.
+/// of alpha * op(A) * op(B) + beta * C. Of a gate, whose op(B) has twice the columns of D, `acc0`
+/// and `acc1` are the elements of alpha times both products, `d=silu(acc0)*acc1`: such an
+/// expression is the gate's function (Gate::expression). Values are fp32, or fp64 where D is fp64.
 ///
 /// An operand is a name with its indices, of `batch`, `m` and `n`, in the order of memory: `r[n,m]`
 /// is column-major; of `c[m,n/2]` two neighbours of a row share an element. `:bf16` behind it gives
@@ -121,6 +123,8 @@ class KILN_API Expression {
   std::span<const ExtraOperand> operands() const;
   /// What it stores beside D, in the order of Operands::outputs.
   std::span<const ExtraOutput> outputs() const;
+  /// Whether it names acc0 or acc1, the products of a gate.
+  bool of_gate() const;
   /// Whether D is stored: it may be absent where something else is. Operands::d is then not looked
   /// at.
   bool stores_d() const;

@@ -40,14 +40,16 @@ enum class Gate : std::uint8_t {
   gelu_tanh,  ///< GELU, tanh approximation
   gelu_erf,   ///< GELU, exact
   silu,       ///< x / (1 + exp(−x)): SwiGLU
-  sigmoid     ///< 1 / (1 + exp(−x)): GLU
+  sigmoid,    ///< 1 / (1 + exp(−x)): GLU
+  expression  ///< Epilogue::expression, which names both products, makes of them what D gets
 };
 /// Where the 2n columns of a gated problem's op(B), and of its bias, stand.
 enum class GateOrder : std::uint8_t {
   stacked,     ///< n columns of the product that goes through the gate, then n of the other
   interleaved  ///< alternately, one of either
 };
-/// A gate: op(B) has 2n columns, of two products of A, and D = function(one) * other + residual.
+/// A gate: op(B) has 2n columns, of two products of A, and D = function(one) * other + residual, or
+/// what an expression makes of both.
 struct Gated {
   Gate function = Gate::silu;            ///< of the first product
   GateOrder order = GateOrder::stacked;  ///< of op(B)'s columns, and of the bias
@@ -239,7 +241,8 @@ struct Epilogue {
   /// There is then no C (beta = 0) and no activation, and D is row-major.
   std::optional<Gated> gate;
   /// In place of all of the above: any function of alpha * op(A) * op(B) + beta * C, which it calls
-  /// `acc`. There are then no groups, no scales of D, no packed B and no amax_d.
+  /// `acc`. One that names `acc0` and `acc1` stands beside Gate::expression, and no other gate.
+  /// There are then no groups, no scales of D, no packed B and no amax_d.
   Expression expression;
   /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;
@@ -371,11 +374,9 @@ struct KILN_API Gemm {
     copy.epilogue.residual = true;
     return copy;
   }
-  Gemm with_expression(Expression e) const {
-    Gemm copy = *this;
-    copy.epilogue.expression = e;
-    return copy;
-  }
+  /// With Gate::expression where it names a gate's products (stacked, unless the problem has that
+  /// gate), and without it where it does not.
+  Gemm with_expression(Expression e) const;
   Gemm with_packed_b() const {
     Gemm copy = *this;
     copy.b_packed = true;

@@ -85,7 +85,9 @@ typedef enum kiln_gate {
   KILN_GATE_GELU_TANH = 2, /**< GELU, tanh approximation */
   KILN_GATE_GELU_ERF = 3,  /**< GELU, exact (erf) */
   KILN_GATE_SILU = 4,      /**< x / (1 + exp(-x)): SwiGLU */
-  KILN_GATE_SIGMOID = 5    /**< 1 / (1 + exp(-x)): GLU */
+  KILN_GATE_SIGMOID = 5,   /**< 1 / (1 + exp(-x)): GLU */
+  KILN_GATE_EXPRESSION = 6 /**< the expression, which names acc0 and acc1, makes of both products
+                                what D gets; KILN_GATE_NONE beside such a one is taken as this */
 } kiln_gate;
 
 /** Where the 2n columns of a gated problem's op(B), and of its bias, stand. */
@@ -276,8 +278,9 @@ typedef struct kiln_gemm_desc {
   kiln_scale_order scale_order_a; /**< of scales of A that are KILN_SCALE_LINE_128; B holds no
                                      weights, and there is no gather */
   kiln_scale_order scale_order_b; /**< as scale_order_a, of B */
-  int expression; /**< of kiln_expression_parse(), in place of bias, activation, residual and gate;
-                     0: none. No groups, no scale_d, no packed B and no amax_d */
+  int expression; /**< of kiln_expression_parse(), in place of bias, activation, residual and gate
+                     (but see KILN_GATE_EXPRESSION); 0: none. No groups, no scale_d, no packed B and
+                     no amax_d */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */

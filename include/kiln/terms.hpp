@@ -34,6 +34,9 @@ class KILN_API Term {
 
 /// alpha * op(A) * op(B) + beta * C.
 inline Term acc() { return Term::leaf("acc"); }
+/// alpha times each of a gate's two products.
+inline Term acc0() { return Term::leaf("acc0"); }
+inline Term acc1() { return Term::leaf("acc1"); }
 /// The element's row and column in D.
 inline Term row() { return Term::leaf("m"); }
 inline Term column() { return Term::leaf("n"); }

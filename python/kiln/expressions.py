@@ -6,7 +6,8 @@
 >>> kiln.matmul(x, w.T, epilogue=lambda acc, b: relu(acc + b), b=bias)[0]
 array([0., 3., 4., 5.], dtype=float32)
 
-``acc`` is an element of the product, the other parameters are operands by their names: of two
+``acc`` is an element of the product, or ``acc0`` and ``acc1`` those of a gate's two (``lambda acc0,
+acc1: silu(acc0) * acc1``; the second operand then has the columns of both); the other parameters are operands by their names: of two
 dimensions a matrix over m and n (of three with the index batch before), of one a vector over n, or
 over m where n is another number, of none one value. What the function returns becomes D; a
 dictionary has D as ``"d"``, where there is one, and what else is stored by its name, a matrix or
@@ -294,6 +295,15 @@ def _shared(index: str, size: int, given: int) -> str:
     return f"{index}/{per}" if -(-size // per) == given else index
 
 
+#: What a function's parameters call the products' elements; the last two are a gate's.
+_PRODUCTS = ("acc", "acc0", "acc1")
+
+
+def of_gate(function: Callable[..., Any]) -> bool:
+    """Whether it has a gate's products as parameters."""
+    return any(name in _PRODUCTS[1:] for name in inspect.signature(function).parameters)
+
+
 def text_of(
     function: Callable[..., Any], shapes: Dict[str, Tuple[int, ...]], sizes: Tuple[int, int], batched: bool
 ) -> str:
@@ -301,8 +311,8 @@ def text_of(
     beside D has the index batch."""
     arguments = {}
     for name in inspect.signature(function).parameters:
-        if name == "acc":
-            arguments[name] = Term("acc", per=frozenset("mn"))
+        if name in _PRODUCTS:
+            arguments[name] = Term(name, per=frozenset("mn"))
         elif name in shapes:
             index = _indices(name, shapes[name], sizes)
             arguments[name] = Term(name + index, per=frozenset(index[1:-1].split(",")) - {"", "batch"})

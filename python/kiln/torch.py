@@ -60,7 +60,8 @@ def matmul_epilogue(
 ) -> Union[torch.Tensor, Dict[str, torch.Tensor]]:
     """``a @ b`` with any function behind it, written as a line: ``d=gelu(acc+b[n])+r[m,n]``. Operands
     are tensors by their names. What is stored beside D, or without one, comes by name in a
-    dictionary. Without gradients.
+    dictionary. Of a gate, ``d=silu(acc0)*acc1``, b has both products' columns, those of acc0 first.
+    Without gradients.
 
     >>> x, w = torch.ones(2, 3), torch.ones(3, 4)
     >>> matmul_epilogue(x, w, "d=acc*s[m];q[m]=sum(acc)", s=torch.tensor([1.0, 2.0]))["q"]
@@ -323,6 +324,8 @@ def _matmul_epilogue_shapes(
     a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
 ) -> List[torch.Tensor]:
     d = torch.empty_like(torch.matmul(a, b), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
+    if _kiln.of_gate(epilogue):
+        d = d.new_empty((*d.shape[:-1], d.shape[-1] // 2))
     sizes = {"m": d.shape[-2], "n": d.shape[-1], "batch": d.shape[0]}
     wide = torch.float64 if d.dtype == torch.float64 else torch.float32
     made = []

@@ -157,6 +157,12 @@ void bind_expression(py::module_& module) {
       all.append(py::str(std::string(name)));
     return all;
   });
+  module.def(
+      "of_gate",
+      [](const std::string& epilogue) {
+        return value_or_raise(Expression::parse(epilogue)).of_gate();
+      },
+      py::arg("epilogue"));
 }
 
 }  // namespace kiln::python

@@ -195,7 +195,8 @@ other strides raise ValueError.
 - ``stream``: a cudaStream_t or hipStream_t as an integer, for arrays of a GPU.
 - ``epilogue``: any function of the product's elements, in place of ``bias``, ``activation``,
   ``residual`` and ``gate``: "d=gelu(acc+b[n])*s[m]+r[m,n]", where ``acc`` is an element of
-  ``alpha * a @ b + beta * c``. Its operands are further arguments, by their names: arrays whose
+  ``alpha * a @ b + beta * c``. With ``acc0`` and ``acc1``, as in "d=silu(acc0)*acc1", it is a gate:
+  ``b`` has 2n columns (see ``gate``; ``gate="expression:interleaved"`` where they alternate). Its operands are further arguments, by their names: arrays whose
   shape is what their indices say, of float32, float64, float16 or bfloat16; on the CPU what has no
   index may be a number. Where it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, the call returns a
   dictionary of all that it stores, ``d`` among them; arrays that are given by these names are written. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``

@@ -45,6 +45,7 @@ class Builder {
   void read_sizes(const Array& a, const Array& b);
   void read_activation();
   void read_numerics();
+  bool has_gate_of_epilogue();
   void read_gate();
   Scatter read_scatter() const;
   const void* read_row_weights();
@@ -268,19 +269,32 @@ void Builder::read_activation() {
       fmt::format("activation = {}: must be one of none, relu, gelu, gelu_erf, silu", wanted));
 }
 
+/// Whether an epilogue names a gate's products: of a function its parameters, since its text
+/// depends on n.
+bool Builder::has_gate_of_epilogue() {
+  if (!arguments_.epilogue) return false;
+  if (PyUnicode_Check(arguments_.epilogue) || !PyCallable_Check(arguments_.epilogue))
+    return epilogue().of_gate();
+  return py::module_::import("kiln.expressions")
+      .attr("of_gate")(py::handle(arguments_.epilogue))
+      .cast<bool>();
+}
+
 void Builder::read_gate() {
+  if (has_gate_of_epilogue()) call_.gemm.epilogue.gate = Gated{Gate::expression};
   if (!arguments_.gate) return;
   const std::string_view wanted = text(arguments_.gate, "gate");
   const std::string_view f = wanted.substr(0, wanted.find(':'));
   const bool interleaved = wanted.substr(f.size()) == ":interleaved";
-  for (const Gate gate : {Gate::relu, Gate::gelu_tanh, Gate::gelu_erf, Gate::silu, Gate::sigmoid}) {
+  for (const Gate gate :
+       {Gate::relu, Gate::gelu_tanh, Gate::gelu_erf, Gate::silu, Gate::sigmoid, Gate::expression}) {
     if (name(gate) != f || (f.size() != wanted.size() && !interleaved)) continue;
     call_.gemm.epilogue.gate =
         Gated{gate, interleaved ? GateOrder::interleaved : GateOrder::stacked};
     return;
   }
   raise_bad_input(
-      fmt::format("gate = {}: must be one of relu, gelu, gelu_erf, silu, sigmoid, with "
+      fmt::format("gate = {}: must be one of relu, gelu, gelu_erf, silu, sigmoid, expression, with "
                   ":interleaved behind it where columns of b alternate",
                   wanted));
 }

@@ -170,6 +170,36 @@ def test_expressions_are_functions(a, b):
         kiln.matmul(a, b, epilogue=lambda acc: {"q": ex.sum(acc, "k")})
 
 
+def test_expressions_are_gates(a, b):
+    half = N // 2
+    product = a.astype(float) @ b
+    first, second = product[:, :half], product[:, half:]
+    expected = ACTIVATIONS["silu"](first) * second
+    near(kiln.matmul(a, b, epilogue="d=silu(acc0)*acc1"), expected)
+    near(kiln.matmul(a, b, gate="silu"), expected)
+    even, odd = product[:, ::2], product[:, 1::2]
+    near(kiln.matmul(a, b, epilogue="d=acc0-2*acc1", gate="expression:interleaved"), even - 2 * odd)
+    bias = np.arange(half, dtype=np.float32)
+    from kiln.expressions import max, silu
+
+    stored = kiln.matmul(
+        a,
+        b,
+        epilogue=lambda acc0, acc1, x: {"d": silu(acc0 + x) * acc1, "s": max(abs(acc1))},
+        x=bias,
+    )
+    near(stored["d"], ACTIVATIONS["silu"](first + bias) * second)
+    near(stored["s"], np.abs(second).max(axis=1))
+    with pytest.raises(kiln.BadInput, match="column 8: acc beside acc0"):
+        kiln.matmul(a, b, epilogue="d=acc0*acc")
+    with pytest.raises(kiln.BadInput, match="b has 11 columns: a gate needs an even number"):
+        kiln.matmul(a, b[:, :11], epilogue="d=acc0*acc1")
+    with pytest.raises(kiln.BadInput, match="names neither acc0 nor acc1"):
+        kiln.matmul(a, b, gate="expression")
+    with pytest.raises(kiln.Unsupported, match="there is no gate beside it"):
+        kiln.matmul(a, b, gate="silu", epilogue="d=acc0*acc1")
+
+
 def test_expressions_store_beside_out(a, b):
     product = a.astype(float) @ b
     squares, largest = np.empty(M, np.float32), np.empty((), np.float32)

@@ -121,6 +121,8 @@ def test_epilogues():
     torch.testing.assert_close(made["q"], (product * product).sum(1))
     alone = kt.matmul_epilogue(x, w, "l[m]=logsumexp(acc)")
     torch.testing.assert_close(alone["l"], torch.logsumexp(product, 1))
+    gate = kt.matmul_epilogue(x, w, "d=silu(acc0)*acc1")
+    torch.testing.assert_close(gate, torch.nn.functional.silu(product[:, :2]) * product[:, 2:])
     with pytest.raises(RuntimeError, match="has no gradient"):
         kt.matmul_epilogue(x.requires_grad_(), w, "d=relu(acc)")
     with torch.no_grad():
@@ -138,6 +140,8 @@ def test_shapes_without_data():
         assert types == {"d": ((3, 4), torch.bfloat16), "z": ((4, 3), torch.bfloat16),
                          "h": ((3, 4), torch.float32), "q": ((3,), torch.float32),
                          "e": ((), torch.float32)}  # fmt: skip
+        made = kt.matmul_epilogue(a, b, "d=silu(acc0)*acc1;q[n]=sum(acc0)")
+        assert made["d"].shape == (3, 2) and made["q"].shape == (2,)
 
     with FakeTensorMode():
         x, w = torch.empty(2, 3, 8), torch.empty(4, 8)

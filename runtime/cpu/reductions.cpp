@@ -40,13 +40,13 @@ Status redirect_reduced(const Gemm& gemm, KilnArgs& to) {
   Pieces pieces;
   std::array<std::int64_t, kExpressionOutputs> values{}, lines{};
   const std::int64_t elements = gemm.batch * gemm.m * gemm.n;
-  const std::int64_t kept =
-      halves != nullptr && halves->keeps ? pieces.take(elements, type_of_kept(gemm, *halves)) : 0;
+  for (std::size_t i = 0; halves != nullptr && i < halves->kept; ++i)
+    values.at(halves->first_kept() + i) = pieces.take(elements, type_of_kept(gemm, *halves, i));
   for (std::size_t i = 0; i < product.outputs().size(); ++i) {
     const ExtraOutput& output = product.outputs()[i];
-    const bool shares = halves != nullptr && expression::shares_kept(*product.program(), i);
-    if (hidden(i) || shares) values.at(i) = kept;
-    if (expression::is_reduced(output) && !shares) values.at(i) = pieces.take(elements, type);
+    const auto kept = expression::shared_kept(*product.program(), i);
+    if (kept) values.at(i) = values.at(*kept);
+    if (expression::is_reduced(output) && !kept) values.at(i) = pieces.take(elements, type);
     if (expression::is_reduced(output) && hidden(i))
       lines.at(i) = pieces.take(gemm.batch * length_of_line(gemm, output), type);
   }

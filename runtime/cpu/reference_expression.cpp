@@ -180,16 +180,15 @@ void store_behind(const Gemm& gemm, const KilnArgs& args, int thread, int thread
 
 }  // namespace
 
-/// The value of the expression where `acc` is the element's; stores what is stored beside D.
-double expressed(const Gemm& gemm, const KilnArgs& args, double acc, std::int64_t batch,
-                 std::int64_t row, std::int64_t column) {
+double expressed(const Gemm& gemm, const KilnArgs& args, double acc, double second,
+                 std::int64_t batch, std::int64_t row, std::int64_t column) {
   const Expression product = expression::of_product(gemm.epilogue.expression);
   const expression::Program& program = *product.program();
   std::array<double, kExtraOperands> operands{};
   for (std::size_t i = 0; i < program.operands.size(); ++i)
     operands.at(i) = extra_value(gemm, args, i, batch, row, column);
   const expression::Values values = expression::evaluated(
-      program, {acc, operands, static_cast<double>(row), static_cast<double>(column)});
+      program, {acc, operands, static_cast<double>(row), static_cast<double>(column), {}, second});
   store_beside(gemm, args, program, values, batch, row, column);
   return values[program.d];
 }

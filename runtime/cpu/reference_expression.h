@@ -8,9 +8,10 @@
 
 namespace kiln {
 
-/// The value of the expression where `acc` is the element's; stores what is stored beside D.
-double expressed(const Gemm& gemm, const KilnArgs& args, double acc, std::int64_t batch,
-                 std::int64_t row, std::int64_t column);
+/// The value of the expression where `acc` is the element's, with a gate that of the first product,
+/// and `second` the other's; stores what is stored beside D.
+double expressed(const Gemm& gemm, const KilnArgs& args, double acc, double second,
+                 std::int64_t batch, std::int64_t row, std::int64_t column);
 
 /// What follows where the problem's expression reduces: the arguments are redirect_reduced()'s.
 void reduce_reference(const Problem& problem, const KilnArgs& args, int threads);

@@ -96,6 +96,8 @@ double through_gate(Gate f, double x) {
       return activated(Activation::silu, x);
     case Gate::sigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case Gate::expression:
+      break;  // of both products: expressed()
   }
   return x;
 }
@@ -258,11 +260,13 @@ void finish(const Problem& problem, const KilnArgs& args, const Place& at, const
     if (beta != 0.0)
       value += beta * load_element(type, args.c, at.batch * args.stride_c + at.row * args.ldc + j);
     value += bias(first(j));
-    if (other != nullptr)
-      value = through_gate(epilogue.gate->function, value) *
-              (alpha * scales.value(other[i], second(j)) + bias(second(j)));
+    const double passed =
+        other != nullptr ? alpha * scales.value(other[i], second(j)) + bias(second(j)) : 0;
+    if (!epilogue.expression.empty())
+      value = expressed(gemm, args, value, passed, at.batch, at.row, j);
+    else if (other != nullptr)
+      value = through_gate(epilogue.gate->function, value) * passed;
     value = activated(epilogue.activation, value);
-    if (!epilogue.expression.empty()) value = expressed(gemm, args, value, at.batch, at.row, j);
     const std::int64_t to = at.batch * args.stride_d + at.row * args.ldd + j;
     if (epilogue.residual) value += load_element(type, args.residual, to);
     largest = std::max(largest, magnitude_bits(value));

@@ -61,6 +61,8 @@ Real naive_gate(Gate f, Real x) {
       return naive_activation(Activation::silu, x);
     case Gate::sigmoid:
       return 1 / (1 + std::exp(-x));
+    case Gate::expression:
+      break;  // computes none
   }
   return x;
 }

@@ -91,7 +91,8 @@ void spoil(const Gemm& gemm, std::uint64_t seed, std::byte* a, std::byte* b) {
   constexpr std::uint64_t kStreamSpoil = 33;
   Random random(seed, kStreamSpoil);
   const Activation f = gemm.epilogue.activation;
-  const bool smooth = (f != Activation::none && f != Activation::relu) || gated(gemm);
+  const bool smooth = (f != Activation::none && f != Activation::relu) ||
+                      (gated(gemm) && !gated_by_expression(gemm));
   // In parts of half precision an infinity is a NaN, and it is where zero points that are no
   // integers are taken off the sum of a group.
   const bool only_nan =

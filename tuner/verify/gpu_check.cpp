@@ -82,7 +82,8 @@ struct GpuChecker::Impl {
     if (lists_products(g) && present(g, Operand::c))
       list.push_back({GpuContents::exact, -2.0, 1.0, true});
     if (alike && !lists_products(g)) list.push_back({GpuContents::uniform, -alpha, 1.0, true});
-    const bool smooth = g.epilogue.activation > Activation::relu || gated(g);
+    const bool smooth =
+        g.epilogue.activation > Activation::relu || (gated(g) && !gated_by_expression(g));
     if (is_floating(g.a.dtype) && !smooth && !lists_products(g) && g.flops() <= kNonfiniteFlops)
       list.push_back({GpuContents::nonfinite, 1.0, 0.0, false});
     return list;

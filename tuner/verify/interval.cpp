@@ -17,7 +17,7 @@ std::vector<ExpressionStep> steps_of(const expression::Program& program) {
   static_assert(int(Op::acc) == op_acc && int(Op::operand) == op_operand &&
                 int(Op::number) == op_number && int(Op::index) == op_index &&
                 int(Op::call) == op_call && int(Op::reduced) == op_reduced && int(Index::m) == 1 &&
-                int(Index::n) == 2);
+                int(Index::n) == 2 && int(expression::Product::second) == 2);
   static_assert(int(expression::Course::rising) == course_rising &&
                 int(expression::Course::sum) == course_sum &&
                 int(expression::Course::choice) == course_choice &&

@@ -165,6 +165,7 @@ Activation activation_of(Gate gate) {
     case Gate::silu:
       return Activation::silu;
     case Gate::sigmoid:
+    case Gate::expression:
       break;
   }
   return Activation::none;
@@ -253,21 +254,26 @@ class ExpressedRun {
     intervals::Interval all;
   };
 
-  /// `value`, `error`: of the product's elements.
-  ExpressedRun(const Gemm& gemm, const Scaling& scaling, const Terms& t,
-               std::span<const double> value, std::span<const double> error)
+  /// Elements of a product, and how far a right kernel's may be off.
+  struct Elements {
+    std::span<const double> value, error;
+  };
+
+  /// `second`: with a gate, of as many elements as the first product has.
+  ExpressedRun(const Gemm& gemm, const Scaling& scaling, const Terms& t, Elements first,
+               Elements second)
       : gemm_(gemm),
         program_(*gemm.epilogue.expression.program()),
         t_(t),
-        value_(value),
-        error_(error),
+        first_(first),
+        second_(second),
         steps_(intervals::steps_of(program_)),
         precision_(intervals::precision_of(gemm.d.dtype == DType::fp64 ? DType::fp64 : DType::fp32,
                                            scaling.flushed)) {
     for (std::size_t i = 0; i < program_.values.size(); ++i)
       if (program_.values[i].op == expression::Op::reduced) reduced_.push_back(i);
     assert(reduced_.size() <= expression::kMostReduced);
-    of_lines_.resize(value.size() * reduced_.size());
+    of_lines_.resize(first.value.size() * reduced_.size());
     intervals_.assign(of_lines_.size(), intervals::anything(precision_));
     take_lines();
   }
@@ -293,10 +299,16 @@ class ExpressedRun {
         operands.at(index_of_extra(which)) = t_[which][i];
     const std::size_t first = i * reduced_.size();
     const std::span<const double> lines(of_lines_.data() + first, reduced_.size());
-    return {evaluated(program_, {value_[i], operands, m, n, lines})[result],
-            intervals::expression_interval(steps_.data(), static_cast<int>(result), precision_,
-                                           intervals::within(value_[i], error_[i], precision_),
-                                           operands.data(), intervals_.data() + first, m, n)};
+    const bool two = !second_.value.empty();
+    const auto interval = [&](const Elements& of) {
+      return intervals::within(of.value[i], of.error[i], precision_);
+    };
+    const intervals::Interval products[2] = {interval(first_), interval(two ? second_ : first_)};
+    return {
+        evaluated(program_,
+                  {first_.value[i], operands, m, n, lines, two ? second_.value[i] : 0})[result],
+        intervals::expression_interval(steps_.data(), static_cast<int>(result), precision_,
+                                       products, operands.data(), intervals_.data() + first, m, n)};
   }
 
   /// The same as expect() says it.
@@ -325,7 +337,7 @@ class ExpressedRun {
   void take_lines() {
     for (std::size_t r = 0; r < t_.reduced.size(); ++r) {
       const ExpectedLines& lines = t_.reduced[r];
-      for (std::size_t i = 0; !lines.value.empty() && i < value_.size(); ++i) {
+      for (std::size_t i = 0; !lines.value.empty() && i < first_.value.size(); ++i) {
         const auto line = static_cast<std::size_t>(lines.m ? row(i) : lines.n ? column(i) : 0);
         const double value = lines.value[line];
         put(i, r, {value, intervals::interval_of({value, lines.error[line]}, precision_)});
@@ -339,7 +351,7 @@ class ExpressedRun {
     const std::int64_t size = by_rows() ? value.line.n : value.line.m;
     if (size <= 1) return;
     const std::int64_t length = by_rows() ? gemm_.n : gemm_.m;
-    const std::int64_t end = t_.first + std::ssize(value_);
+    const std::int64_t end = t_.first + std::ssize(first_.value);
     for (std::int64_t begin = (t_.first + size - 1) / size * size; begin < end; begin += size) {
       const std::int64_t behind = std::min(begin + size, length);
       if (behind > end) return;
@@ -367,7 +379,7 @@ class ExpressedRun {
   const Gemm& gemm_;
   const expression::Program& program_;
   const Terms& t_;
-  std::span<const double> value_, error_;
+  Elements first_, second_;
   std::vector<intervals::ExpressionStep> steps_;
   intervals::Precision precision_;
   std::vector<std::size_t> reduced_;            // which values are
@@ -378,10 +390,10 @@ class ExpressedRun {
 /// What an expression makes of each element. Where a right kernel may store anything the error is
 /// infinite.
 void express(const Gemm& gemm, const Scaling& scaling, const Terms& t, int wanted,
-             std::span<double> value, std::span<double> error) {
+             std::span<double> value, std::span<double> error, ExpressedRun::Elements second) {
   const auto result = static_cast<std::size_t>(
       wanted == kValueOfD ? gemm.epilogue.expression.program()->d : wanted);
-  ExpressedRun run(gemm, scaling, t, value, error);
+  ExpressedRun run(gemm, scaling, t, {value, error}, second);
   run.reduce_blocks(result);
   for (std::size_t i = 0; i < value.size(); ++i) {
     const auto [x, off] = run.with_error(run.at(result, i));
@@ -490,17 +502,18 @@ void expect(const Gemm& gemm, const Scaling& scaling, const Terms& t, std::span<
     if (whole) std::ranges::transform(value, value.begin(), wrapped);
   };
   wrap();
+  std::vector<double> other(gated(gemm) ? count : 0), off(other.size());
+  affine.apply(t.second.sum, t.second.magnitude, {}, t.second.bias, other, off);
+  if (!gemm.epilogue.expression.empty())
+    return express(gemm, scaling, t, wanted, value, error, {other, off});
   if (gated(gemm)) {
     apply_gate(gemm.epilogue.gate->function, allow.unit, value, error);
-    std::vector<double> other(count), off(count);
-    affine.apply(t.second.sum, t.second.magnitude, {}, t.second.bias, other, off);
     for (std::size_t i = 0; i < count; ++i) {
       error[i] = error[i] * (std::fabs(other[i]) + off[i]) + std::fabs(value[i]) * off[i];
       value[i] *= other[i];
       error[i] += allow.per_gate * std::fabs(value[i]);
     }
   }
-  if (!gemm.epilogue.expression.empty()) return express(gemm, scaling, t, wanted, value, error);
   activate(gemm.epilogue.activation, allow.unit, value, error);
   if (gemm.epilogue.residual)
     Affine::add(t[Operand::residual], 1.0, allow.per_residual, value, error);

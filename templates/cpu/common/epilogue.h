@@ -261,6 +261,17 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% if gate == sigmoid
   Vec<Real, L> v = sigmoid<L>(first) * second;
   //% end
+  //% if gate == expression
+  Vec<Real, L> v = first;
+  {
+    using Value = Vec<Real, L>;
+    //% include expression/loads
+    //% include expression/values
+  }
+  //% if !stores_d
+  return;  // D is absent, or stored later
+  //% end
+  //% end
   //% if stream_d
   TypeD* d = out.lines.at(out.d + row * out.ldd + out.lines.column, row, column);
   //% end

@@ -247,10 +247,11 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   }
 }
 
-/// The value of step `result`. `operands`: of the element, in the order of the expression's;
-/// `reduced`: what the element's lines are, in the order of the steps (null: it is not known).
+/// The value of step `result`. `products`: the product's element, or those of a gate's two;
+/// `operands`: of the element, in the order of the expression's; `reduced`: what the element's
+/// lines are, in the order of the steps (null: it is not known).
 KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result,
-                                         const Precision& p, const Interval& acc,
+                                         const Precision& p, const Interval (&products)[2],
                                          const double* operands, const Interval* reduced, double m,
                                          double n) {
   Interval x[kMostSteps];
@@ -260,7 +261,7 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result
     const ExpressionStep& step = steps[i];
     truth[i] = 0;
     if (step.op == op_acc) {
-      x[i] = acc;
+      x[i] = products[step.which == 2 ? 1 : 0];
     } else if (step.op == op_operand) {
       // Values of fp32 round what is loaded from fp64.
       ExpressionStep load = step;

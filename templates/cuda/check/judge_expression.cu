@@ -40,19 +40,25 @@ KILN_DEVICE bool is_first(i64 step, i64 per, i64 at) {
 KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allowance& allow,
                                const Known& known, const CheckedExpression& e, i64 batch, i64 row,
                                i64 column) {
-  const i64 i = (batch * g.m + row) * g.n + column;
-  double value, error, operands[8];
-  Interval reduced[kMostReduced];
-  affine(g, t, allow, known.sums[i], known.magnitudes[i], known.c,
-         batch * g.stride_c + row * g.ldc + column, row, column, value, error);
+  const bool two = allow.gate != 0;
+  const i64 line = (batch * g.m + row) * (two ? 2 * g.n : g.n);
+  Interval products[2], reduced[kMostReduced];
+  for (int p = 0; p < (two ? 2 : 1); ++p) {
+    // Of the product's columns.
+    const i64 at = !two ? column : allow.interleaved ? 2 * column + p : p * g.n + column;
+    double value, error;
+    affine(g, t, allow, known.sums[line + at], known.magnitudes[line + at], known.c,
+           batch * g.stride_c + row * g.ldc + column, row, at, value, error);
+    products[p] = within(value, error, e.precision);
+  }
+  double operands[8];
   for (int o = 0; o < e.operands; ++o)
     operands[o] =
         load(e.extra[o].data, int(e.extra[o].type), place_in(e.extra[o], batch, row, column));
   for (int r = 0; r < e.lines; ++r)
     reduced[r] = ((const Interval*)e.reduced[r].data)[place_in(e.reduced[r], batch, row, column)];
-  return expression_interval(e.steps, int(e.result), e.precision, within(value, error, e.precision),
-                             operands, e.lines == 0 ? nullptr : reduced, double(row),
-                             double(column));
+  return expression_interval(e.steps, int(e.result), e.precision, products, operands,
+                             e.lines == 0 ? nullptr : reduced, double(row), double(column));
 }
 
 KILN_DEVICE void count_wrong(u64* out, i64 index) {

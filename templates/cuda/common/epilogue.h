@@ -321,7 +321,17 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-//% if line_scale_a || line_scale_b
+//% if expression
+/// The sums of both products with alpha and their scales; those outside D read nothing.
+KILN_DEVICE void make_factors(const Output& out, Real& first, Real& second, i64 row, i64 column) {
+  //% if line_scale_a || line_scale_b
+  if (row >= out.rows || column >= out.columns) return;
+  //% end
+  first = factor(out, first, row, first_factor(out, column));
+  second = factor(out, second, row, second_factor(out, column));
+}
+//% end
+//% if !expression && line_scale_a || !expression && line_scale_b
 /// An element of D, but for the residual, from the sums of both products; one outside D reads
 /// nothing. (Without the branch the compiler reads the scales of many elements at once, and
 /// spills.)
@@ -330,7 +340,8 @@ KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 
   return product(activate(factor(out, first, row, first_factor(out, column))),
                  factor(out, second, row, second_factor(out, column)));
 }
-//% else
+//% end
+//% if !expression && !line_scale_a && !line_scale_b
 /// An element of D, but for the residual, from the sums of both products; one outside D reads what
 /// D's first element does, instead of a branch, and is 0.
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
@@ -372,11 +383,15 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 //% end
+//% end
 
 //% if expression
 /// What the expression reads for one element; those outside D read nothing.
 struct Extras {
   //% include expression/fields
+  //% if gate
+  Real other;  // the second product's element
+  //% end
   //% if reads_pairs
   //% include expression/pair_fields
   //% end
@@ -433,6 +448,22 @@ KILN_DEVICE void store_beside(const Output& out, i64 row, i64 column, const Extr
   keep_values(out, row, column, x);
 }
 //% end
+//% if gate
+/// The same of the sums of both products; what else is stored is.
+KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column, Extras& x) {
+  make_factors(out, first, second, row, column);
+  x.other = second;
+  const Real v = finish(out, first, row, column, x);
+  //% if outputs
+  store_beside(out, row, column, x);
+  //% end
+  return v;
+}
+KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
+  Extras x = extras_at(out, row, column);
+  return gated(out, first, second, row, column, x);
+}
+//% else
 KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
   Extras x = extras_at(out, row, column);
   v = finish(out, v, row, column, x);
@@ -441,6 +472,7 @@ KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
   //% end
   return v;
 }
+//% end
 //% if rolled
 
 //% include cuda/common/pairs.h
@@ -453,7 +485,8 @@ KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
 
 //% include cuda/common/behind.cu
 //% end
-//% else
+//% end
+//% if !expression && !gate
 /// Bias and activation of one element; those outside D read nothing.
 KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   //% if bias == per_row
@@ -475,5 +508,4 @@ KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
   //% end
   return x;
 }
-//% end
 //% end

@@ -11,7 +11,9 @@ KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, 
   //% if residual
   x += to_real(out.residual[row * out.ldd + column]);
   //% end
+  //% if stores_d
   out.d[row * out.ldd + column] = from_real(x, TypeD{});
+  //% end
 }
 //% else
 KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {

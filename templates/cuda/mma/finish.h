@@ -76,9 +76,14 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       //% if zero_a && !gate
       subtract_zeros(out, word.sum[s], row, column + e + s);
       //% end
-      //% if gate
+      //% if gate && expression
+      Real y =
+          gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s, extras[e + s]);
+      //% end
+      //% if gate && !expression
       Real y = gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s);
-      //% else
+      //% end
+      //% if !gate
       //% if line_scale_a || line_scale_b
       Real y = product(scaled(out, Real(word.sum[s]), row, column + e + s), out.alpha);
       //% else

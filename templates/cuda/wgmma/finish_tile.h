@@ -11,7 +11,7 @@ if (!combine(sums, work, scheduler, args, shared.flags, group, region, thread)) 
 //% if scale_d
 store_quantised(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread, tile++);
 //% else
-//% if gate
+//% if gate && !rolled
 store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
 //% else
 //% if ahead

@@ -27,7 +27,11 @@ KILN_DEVICE void keep_part(const Acc (&sums)[kSubtiles][kSums], const Work& work
 
 //% if reads_pairs
 /// Four sums of a thread, of rows and columns as lanes that multiply have them.
-KILN_DEVICE void finish_four(const Output& out, const Acc (&sum)[4], i64 left, i64 right) {
+KILN_DEVICE void finish_four(const Output& out, const Acc (&sum)[4],
+                             //% if gate
+                             const Acc (&other)[4],
+                             //% end
+                             i64 left, i64 right) {
   Real v[4];
   Extras x[4];
   const auto row = [&](int i) { return kSwap ? right + (i & 1) : left + (i & 2) * 4; };
@@ -35,6 +39,15 @@ KILN_DEVICE void finish_four(const Output& out, const Acc (&sum)[4], i64 left, i
   const auto there = [&](int i) { return row(i) < out.rows && column(i) < out.columns; };
   _Pragma("unroll") for (int i = 0; i < 4; ++i) {
     Acc own = sum[i];
+    //% if gate
+    Acc its = other[i];
+    //% if zero_a
+    subtract_zeros(out, own, its, row(i), column(i));
+    //% end
+    v[i] = Real(own);
+    Real passed = Real(its);
+    make_factors(out, v[i], passed, row(i), column(i));
+    //% else
     //% if zero_a
     subtract_zeros(out, own, row(i), column(i));
     //% end
@@ -44,7 +57,11 @@ KILN_DEVICE void finish_four(const Output& out, const Acc (&sum)[4], i64 left, i
     v[i] = product(Real(own), out.alpha);
     //% end
     if (out.c && there(i)) v[i] += out.beta * to_real(out.c[row(i) * out.ldc + column(i)]);
+    //% end
     x[i] = extras_at(out, row(i), column(i));
+    //% if gate
+    x[i].other = passed;
+    //% end
     show_to_neighbour(out, v[i], row(i), column(i), x[i]);
   }
   //% if swap
@@ -207,10 +224,14 @@ extern "C" __global__ void __launch_bounds__(kAdders * 32)
                    thread / 32 * 16 + lane / 4;
   const i64 right =
       i64(work.right) * (kSwap ? kRightTile : kRightTile / 2) + quad * 8 + lane % 4 * 2;
+  //% if reads_pairs
+  finish_four(out, sum, other, left, right);
+  //% else
   _Pragma("unroll") for (int i = 0; i < 4; ++i) {
     const i64 l = left + (i & 2) * 4, r = right + (i & 1);
     finish_one(out, sum[i], other[i], kSwap ? r : l, kSwap ? l : r);
   }
+  //% end
   //% else
   const int thread = quads % 4 * 32 + lane, quad = quads / 4 % (kSums / 4), s = quads / kSums;
   const i64 left =

@@ -62,6 +62,9 @@ struct WarpTile {
   bool inside, in_pairs;
 };
 KILN_DEVICE WarpTile warp_tile(const Output& out, const Work& work, u32 row_offset, int thread) {
+  //% if gate && swap
+  row_offset /= 2;  // of B's columns D has half
+  //% end
   WarpTile at;
   at.left0 = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16;
   at.right0 = i64(work.right) * kRightTile;
@@ -118,12 +121,17 @@ KILN_DEVICE void load_ahead(Ahead& all, const KilnGpuArgs& args, const Work& wor
 //% end
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& work,
-                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                            //% if ahead
-                            const Ahead& loaded,
-                            //% end
-                            u32 row_offset, int group, int thread) {
+KILN_DEVICE void store_tile(
+    //% if gate
+    const Acc (&sums)[::kSubtiles][::kSums],
+    //% else
+    const Acc (&sums)[kSubtiles][kSums],
+    //% end
+    const Work& work, const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+    //% if ahead
+    const Ahead& loaded,
+    //% end
+    u32 row_offset, int group, int thread) {
   Output out = output_of(args, work.batch);
   //% if halves
   find_exponents(out, args, work.batch);
@@ -151,18 +159,40 @@ KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& wor
     const i64 left = at.left0 + turn / (kSums / kHeld) * 64;
     const i64 right = at.right0 + turn % (kSums / kHeld) * (kHeld * 2);
     Acc some[kHeld];
+    //% if gate
+    Acc others[kHeld];
+    //% end
     //% if ahead
     _Pragma("unroll") for (int e = 0; e < kHeld; ++e)
       some[e] = sums[turn / (kSums / kHeld)][turn % (kSums / kHeld) * kHeld + e];
+    //% if gate && swap
+    _Pragma("unroll") for (int e = 0; e < kHeld; ++e)
+      others[e] = sums[turn / (kSums / kHeld) + kSubtiles][turn % (kSums / kHeld) * kHeld + e];
+    //% end
+    //% if gate && !swap
+    _Pragma("unroll") for (int e = 0; e < kHeld; ++e)
+      others[e] = sums[turn / (kSums / kHeld)][kSums + turn % (kSums / kHeld) * kHeld + e];
+    //% end
     const Words(&words)[kHeld / 2] = loaded.words[turn];
     //% else
+    //% if gate
+    const int first = turn / (kSums / kHeld) * (::kSums / kHeld) + turn % (kSums / kHeld);
+    take_sums(some, sums, first);
+    take_sums(others, sums, first + (kSwap ? kTurns : kSums / kHeld));
+    //% else
     take_sums(some, sums, turn);
+    //% end
     Words words[kHeld / 2];
     _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
     if (turn + 1 < kTurns) load_turn(next, out, at, turn + 1, lane);
     //% end
+    //% if gate
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,
+                         at.in_pairs, others, 0);
+    //% else
     of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,
                          at.in_pairs, 0);
+    //% end
     //% if store == direct && stores_d
     of_turn::store_direct(some, out, left + lane / 4, right + lane % 4 * 2, exact);
     //% end

@@ -26,17 +26,28 @@ constexpr int kSums = kSwap ? ::kSums : ::kSums / 2,
               kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
 constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
 constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
-//% include cuda/wgmma/store_tile.h
-}  // namespace of_d
-//% end
 //% if rolled
+//% include cuda/wgmma/roll_tile.h
+//% else
+//% include cuda/wgmma/store_tile.h
+//% end
+}  // namespace of_d
+//% if rolled
+using of_d::store_tile;
+//% if ahead
+using of_d::Ahead;
+using of_d::load_ahead;
+//% end
+//% end
+//% end
+//% if rolled && !gate
 //% include cuda/wgmma/roll_tile.h
 //% end
 //% if !gate && !rolled
 //% include cuda/wgmma/store_tile.h
 //% end
 
-//% if gate
+//% if gate && !rolled
 /// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
 /// (left, right) is D's under sum 0.
 KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums],

@@ -152,7 +152,7 @@ KILN_DEVICE void finish_whole_sums(Acc (&sums)[kSums], const Output& out, i64 le
   //% end
 }
 //% end
-//% if gate
+//% if gate && !rolled
 /// What is left for sums [i, i + kTogether) of D, in place.
 //% else
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
@@ -161,7 +161,24 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
                              //% if rolled
                              const Words (&words)[kTogether / 2], bool inside, bool in_pairs,
                              //% end
+                             //% if rolled && gate
+                             const Acc (&others)[kSums],
+                             //% end
                              int i) {
+  //% if gate && rolled
+  Real passed[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    Acc sum = sums[i + e], other = others[i + e];
+    //% if zero_a
+    subtract_zeros(out, sum, other, row_of(l, r), column_of(l, r));
+    //% end
+    Real first = first_real(sum);
+    passed[e] = first_real(other);
+    make_factors(out, first, passed[e], row_of(l, r), column_of(l, r));
+    sums[i + e] = kept(first);
+  }
+  //% end
   //% if !gate
   //% if integer_d
   if (out.whole) {
@@ -194,7 +211,8 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
       sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
   //% end
-  //% if expression
+  //% end
+  //% if expression && !gate || rolled
   Extras extras[kTogether];
   //% if rolled
   if (inside)
@@ -208,6 +226,9 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     extras[e] = extras_at(out, row_of(l, r), column_of(l, r));
   }
+  //% end
+  //% if gate
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) extras[e].other = passed[e];
   //% end
   //% if reads_pairs
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
@@ -231,12 +252,11 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   store_extras(extras, out, left, right, i, in_pairs);
   //% end
   //% end
-  //% if bias || activation
+  //% if !gate && bias || !gate && activation
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
     sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r)));
   }
-  //% end
   //% end
   //% if residual
   Real residual[kTogether];

@@ -17,6 +17,7 @@
 #include "runtime/cpu/reductions.h"
 #include "runtime/cpu/reference_expression.h"
 #include "runtime/cpu/reference_kernel.h"
+#include "support/drawn_gates.h"
 #include "support/few.h"
 #include "support/opened_engine.h"
 #include "support/random_gemm.h"
@@ -93,6 +94,18 @@ TEST(ExpressionCalls, ANewOneRunsTheKernelOfTheProduct) {
   EXPECT_THAT(kiln->explain(gemm).value(), HasSubstr("keeps 0.0246 MB until all are reduced"));
 }
 
+Verdict verdict_on_plain_loop(const Gemm& gemm) {
+  const Problem canonical = Problem::of(gemm).value();
+  return verify(gemm, [&](const Operands& operands) -> Status {
+    const auto run = [&](const HostArgs& args) -> Status {
+      for (int thread = 0; thread < 2; ++thread) run_reference(canonical, args, nullptr, thread, 2);
+      return {};
+    };
+    return reducing(make_args(canonical, operands), run,
+                    [&](const KilnArgs& args) { reduce_reference(canonical, args, 2); });
+  });
+}
+
 TEST(ExpressionCalls, ThePlainLoopIsRight) {
   test::RandomGemm random(test::seed_of_run() + 3, 40);
   cli::Draw draw(test::seed_of_run());
@@ -104,19 +117,42 @@ TEST(ExpressionCalls, ThePlainLoopIsRight) {
         gemm.with_expression(Expression::parse(cli::random_expression(draw, gemm.d.order)).value());
     if (!validate(gemm)) continue;  // scales of D
     ++checked;
-    const Problem canonical = Problem::of(gemm).value();
-    const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
-      const auto run = [&](const HostArgs& args) -> Status {
-        for (int thread = 0; thread < 2; ++thread)
-          run_reference(canonical, args, nullptr, thread, 2);
-        return {};
-      };
-      return reducing(make_args(canonical, operands), run,
-                      [&](const KilnArgs& args) { reduce_reference(canonical, args, 2); });
-    });
+    const Verdict verdict = verdict_on_plain_loop(gemm);
     EXPECT_TRUE(verdict) << text(gemm) << ": " << test::why(verdict);
   }
   EXPECT_GT(checked, 40);
+}
+
+TEST(ExpressionCalls, ThePlainLoopComputesGates) {
+  test::RandomGemm random(test::seed_of_run() + 4, 40);
+  cli::Draw draw(test::seed_of_run() + 1);
+  int checked = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Gemm gemm = test::gated_by_drawn(random.next(), draw);
+    if (!validate(gemm)) continue;  // scales of D, integers
+    ++checked;
+    const Verdict verdict = verdict_on_plain_loop(gemm);
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << test::why(verdict);
+  }
+  EXPECT_GT(checked, 20);
+}
+
+TEST(ExpressionCalls, AGateRunsTheKernelOfAnother) {
+  Opened kiln;
+  const auto tuned = kiln->tune(problem("fp32 N T 64 96 128 gate=silu"), test::few(6));
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const Gemm gemm = problem("fp32 N T 64 96 128 epilogue=d=exp(acc0-max[m](acc0))*acc1");
+  const auto plan = kiln->plan(gemm);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->match(), Match::nearest);
+  EXPECT_EQ(plan->config(), tuned->config);
+  const Verdict verdict = test::check(*kiln.engine, gemm);
+  EXPECT_TRUE(verdict) << test::why(verdict);
+  EXPECT_THAT(kiln->explain(gemm).value(), HasSubstr("keeps 0.0492 MB until all are reduced"));
+  const auto again = kiln->tune(gemm, test::few(6));
+  ASSERT_TRUE(again) << again.error().message;
+  kiln.open();
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
 }
 
 constexpr const char* kOutputs =

@@ -134,9 +134,9 @@ TEST(Expressions, AreDividedWhereTheyReadWhatTheyReduce) {
 TEST(Expressions, KeepCastsIn16Bits) {
   const auto kept = [](std::string_view text) {
     const expression::Halves& all = *Expression::parse(text).value().program()->halves;
-    EXPECT_EQ(all.narrow, all.product.outputs.back().target.dtype);
-    EXPECT_EQ(all.narrow, all.behind.operands.at(all.first_block() - 1).dtype);
-    return all.narrow ? std::string(name(*all.narrow)) : "values";
+    const std::optional<DType> narrow = all.product.outputs.back().target.dtype;
+    EXPECT_EQ(narrow, all.behind.operands.at(all.first_block() - 1).dtype);
+    return narrow ? std::string(name(*narrow)) : "values";
   };
   EXPECT_EQ(kept("y=bf16(acc+r[m,n]);d=y*rsqrt(sum[m](y*y))*g[n]"), "bf16");
   EXPECT_EQ(kept("d=fp16(acc)-max[m](acc)"), "fp16");
@@ -149,10 +149,23 @@ TEST(Expressions, KeepCastsIn16Bits) {
   EXPECT_EQ(kept("y=bf16(acc);d=exp(y)+acc*max[m](y)"), "values");
   // Reductions read values: what they read is memory of its own then.
   const auto shared = [](std::string_view text) {
-    return expression::shares_kept(Expression::parse(text).value().program()->halves->product, 0);
+    const expression::Program& whole = *Expression::parse(text).value().program();
+    return expression::shared_kept(whole.halves->product, 0).has_value();
   };
   EXPECT_TRUE(shared("d=exp(acc-logsumexp[m](acc))"));
   EXPECT_FALSE(shared("y=bf16(acc);d=exp(y-logsumexp[m](y))"));
+}
+
+TEST(Expressions, LeaveInDWhatIsKept) {
+  const auto in_d = [](std::string_view text) {
+    return expression::keeps_in_d(expression::of_product_in_d(Expression::parse(text).value()));
+  };
+  EXPECT_TRUE(in_d("d=exp(acc-logsumexp[m](acc))"));
+  EXPECT_TRUE(in_d("d=silu(acc0)*acc1/max[m](acc1)"));
+  // Kernels store D itself, or nothing of each element.
+  EXPECT_FALSE(in_d("d=acc;y0[m,n/32]=max(acc)"));
+  EXPECT_FALSE(in_d("d=max[m](acc)+b[n]"));
+  EXPECT_FALSE(in_d("d=acc"));
 }
 
 TEST(Expressions, StoreBesideD) {

@@ -53,7 +53,7 @@ TEST(Fields, WhatAProblemCannotSayIsRefusedByName) {
   EXPECT_EQ(refused("zero", 3), "zero = 3: no such kind of zero points");
   EXPECT_EQ(refused("a_dtype", 99), "a.dtype = 99: no such type");
   const Gemm plain = Gemm::row_major(4, 6, 8, bf16);
-  EXPECT_EQ(validate(plain.with_gate(Gate{})).error().message, "epilogue.gate = 6: no such gate");
+  EXPECT_EQ(validate(plain.with_gate(Gate{})).error().message, "epilogue.gate = 7: no such gate");
   EXPECT_EQ(validate(plain.grouped(2, Grouping::rows).scattered(0, Scatter{})).error().message,
             "scatter = 4: no such kind of scatter");
 }

@@ -23,10 +23,16 @@ const Precision kFp32 = precision_of(fp32, 0);
 
 Interval number(double x) { return exactly(x, kFp32); }
 
+Interval of(const Program& program, const Interval (&products)[2],
+            const std::vector<double>& operands, const Interval* reduced = nullptr) {
+  const std::vector<ExpressionStep> steps = steps_of(program);
+  return expression_interval(steps.data(), program.d, kFp32, products, operands.data(), reduced, 3,
+                             5);
+}
+
 Interval of(const Program& program, const Interval& acc, const std::vector<double>& operands,
             const Interval* reduced = nullptr) {
-  const std::vector<ExpressionStep> steps = steps_of(program);
-  return expression_interval(steps.data(), program.d, kFp32, acc, operands.data(), reduced, 3, 5);
+  return of(program, {acc, acc}, operands, reduced);
 }
 
 Interval of(std::string_view text, const Interval& acc, std::vector<double> operands = {},

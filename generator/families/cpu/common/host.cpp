@@ -78,6 +78,7 @@ constexpr expression::Dialect kDialect{
     .block = "load_real<L>(blocks.{x} + at, columns)",
     .reduce_block = "BlocksOf<{how}, {per}>::reduce(blocks.{x}, columns);",
     .value = "Real",
+    .second = "second",
     .m = "Value(Real(row))",
     .n = "counted<L>(column, Iota<L>{})",
     .fetch = "__builtin_prefetch(out.{x} + to * out.{ld} + first, {write});"};
@@ -134,9 +135,9 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["b_k_major"] = value_of(problem.b_k_major);
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
-  v["exponential"] =
-      value_of(any_epilogue || g.epilogue.activation > Activation::relu || has_costly_gate(g) ||
-               expression::uses_exponential(g.epilogue.expression));
+  v["exponential"] = value_of(any_epilogue || g.epilogue.activation > Activation::relu ||
+                              (has_costly_gate(g) && !gated_by_expression(g)) ||
+                              expression::uses_exponential(g.epilogue.expression));
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["stacked"] = value_of(gated(g) && !interleaved(g));
   v["interleaved"] = value_of(interleaved(g));

@@ -144,6 +144,10 @@ constexpr FirstRule<CudaWgmma> kFirst[] = {
      }},
     {"gate: halves=0", [](const Problem& p, const DeviceCaps&,
                           const CudaWgmma& c) { return !gated(p.gemm) || !c.halves; }},
+    {"gate by an expression: paired=0",
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {
+       return !gated_by_expression(p.gemm) || !c.paired;
+     }},
     {"groups: sharing=tiles, halves=0, pack_a=0 (where rows of A are by index it or gather=1), "
      "pack_b=0, clip=0, and at most 4096 of them",
      [](const Problem& p, const DeviceCaps&, const CudaWgmma& c) {

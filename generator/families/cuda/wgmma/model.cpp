@@ -9,6 +9,7 @@
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
 
@@ -140,8 +141,8 @@ double out_of_registers(const Problem& p, const WgmmaSizes& w, const CudaWgmma& 
 /// Cycles until a tile's elements have gone through the expression behind the product.
 double expression_cycles(const Problem& p, const CudaWgmma& c) {
   const double threads = 128.0 * c.warpgroups * (c.pingpong ? 0.5 : 1);
-  const double of_thread =
-      expression::work_of(p.gemm.epilogue.expression) * c.left * c.right / threads;
+  const double elements = double(c.left) * c.right / (gated(p.gemm) ? 2 : 1);
+  const double of_thread = expression::work_of(p.gemm.epilogue.expression) * elements / threads;
   return of_thread *
          (c.pingpong || c.warpgroups == 1 ? 1 / kFinishRateOfOne : c.warpgroups / kFinishRate);
 }

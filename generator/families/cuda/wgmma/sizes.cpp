@@ -130,12 +130,14 @@ std::int64_t largest_bytes(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& 
 int held_sums(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
   const int room = w.registers.multiply - w.subtiles * w.accumulators;
   const auto& x = g.epilogue.expression;
-  double of_sum = 1 + double(x.operands().size() + x.outputs().size());
+  // D has half of a gate's sums, and needs two of them for each element.
+  const int sums_of_d = w.right.factors ? w.accumulators / 2 : w.accumulators;
+  double of_sum = (gated(g) ? 2 : 1) + double(x.operands().size() + x.outputs().size());
   for (const ExtraOperand& operand : x.operands())
     if (!operand.index.empty()) of_sum += 0.5;
   constexpr int kOthers = 36;  // addresses, temporaries: without, some tiles spilled
   for (int held = 16; held > 4; held /= 2)
-    if (w.accumulators % held == 0 && (c.paired || held * of_sum + kOthers <= room)) return held;
+    if (sums_of_d % held == 0 && (c.paired || held * of_sum + kOthers <= room)) return held;
   return 4;
 }
 
@@ -284,9 +286,9 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
     of_four += lines * (side_by_side ? words(2 * size) : apart * words(size));
   }
   constexpr int kOthers = 64, kMostTurns = 4;  // addresses, temporaries, what multiplies needs
-  const int sums = w.subtiles * w.accumulators;
-  return reads && sums <= kMostTurns * w.held &&
-         sums + sums / 4 * of_four + kOthers <= w.registers.multiply;
+  const int sums = w.subtiles * w.accumulators, of_d = gated(g) ? sums / 2 : sums;
+  return reads && of_d <= kMostTurns * w.held &&
+         sums + of_d / 4 * of_four + kOthers <= w.registers.multiply;
 }
 
 bool prefetches(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {

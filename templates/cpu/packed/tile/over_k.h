@@ -18,7 +18,7 @@ for (i64 i = 0; i < fetches; ++i) {
   //% if fetch_b
   fetch<kFetchB>(in.next->b);
   //% end
-  //% if fetch_d && gate
+  //% if fetch_d && gate && stores_d
   KILN_UNROLL
   for (int j = 0; j < N / 2; ++j)
     if (!kRagged && i < M) __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
@@ -30,12 +30,16 @@ for (i64 i = 0; i < fetches; ++i) {
   //% end
   //% if fetch_d && expression
   KILN_UNROLL
-  for (int j = 0; j < N; ++j)
-    if (!kRagged && i < M && pass.last) {
-      const i64 to = row + i, first = column + j * kLanes;
-      //% include expression/fetches
-    }
-    //% end
+  //% if gate
+  for (int j = 0; j < N / 2; ++j)
+    //% else
+    for (int j = 0; j < N; ++j)
+      //% end
+      if (!kRagged && i < M && pass.last) {
+        const i64 to = row + i, first = column + j * kLanes;
+        //% include expression/fetches
+      }
+      //% end
 #pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
   for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
 }

@@ -32,8 +32,22 @@ const Base kCodePairs{"avx2", "bf16_int4 N T 7 37 224 group=32 gate=silu:interle
 const Base kCodeSquares{
     "avx2", "bf16_fp8 N T 7 70 384 batch=2 group=128x128 gate=silu",
     HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 4, .kc = 96, .mc = 6, .nc = 16}};
+/// Gates that are expressions.
+const Base kWritten{"avx2", "fp32 N T 13 29 60 epilogue=d=silu(acc0)*acc1+b[n]",
+                    HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 4, .kc = 16, .mc = 6, .nc = 16}};
+const Base kWrittenPairs{"avx2",
+                         "fp32 N T 5 11 70 epilogue=d=exp(acc0-max[m](acc0))*acc1 "
+                         "gate=expression:interleaved",
+                         HostDot{.isa = Isa::avx2, .mr = 1, .nr = 6}};
 
 const std::vector<Mutant> kMutants{
+    {&kWritten, "takes one factor twice", "const Value acc1 = second;", "const Value acc1 = v;"},
+    {&kWritten, "takes the second factor twice", "const Value acc0 = v;",
+     "const Value acc0 = second;"},
+    {&kWritten, "forgets what is made of both", "v = fused(", "fused("},
+    {&kWrittenPairs, "does not separate the factors", "separate(first, second, Iota<L>{});", ""},
+    {&kWrittenPairs, "keeps the first product twice", "column, acc1, columns)",
+     "column, acc0, columns)"},
     {&kCodes, "decodes the first factor's columns twice", "weights, k0, args.n + j, width",
      "weights, k0, j, width"},
     {&kCodes, "begins the second factor with a byte", "column % 2 != 0", "false"},
@@ -80,8 +94,9 @@ const std::vector<Mutant> kMutants{
 TEST(GatedMutants, AreCaught) { test::expect_caught_on_host(kMutants); }
 
 TEST(GatedMutants, UnchangedKernelsAreRight) {
-  const std::vector<const Base*> bases{&kPacked,   &kPairs, &kInPlace,   &kDot,
-                                       &kDotPairs, &kCodes, &kCodePairs, &kCodeSquares};
+  const std::vector<const Base*> bases{&kPacked,   &kPairs,       &kInPlace,   &kDot,
+                                       &kDotPairs, &kCodes,       &kCodePairs, &kCodeSquares,
+                                       &kWritten,  &kWrittenPairs};
   test::expect_right_on_host(bases);
 }
 
