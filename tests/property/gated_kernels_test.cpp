@@ -134,6 +134,39 @@ TEST_P(GatesOnGpus, DrawnOnesAreRight) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, GatesOnGpus, testing::Values("sm_80", "sm_90a"));
 
+/// AMD's kernels compute gates in one family, so those that are fields are drawn here, too.
+class GatesOnAmdGpus : public testing::TestWithParam<const char*> {};
+
+TEST_P(GatesOnAmdGpus, DrawnOnesAreRight) {
+  DeviceCaps device = caps_named(GetParam()).value();
+  device.compute_units = 4;
+  const std::vector<TypeRow> rows{*type_row(bf16, bf16), *type_row(s8, s8), *type_row(fp32, fp32),
+                                  *type_row(fp64, fp64)};
+  const auto seed = test::seed_of_run();
+  cli::Draw draw(seed + 7);
+  test::RandomGpuGemm random(seed + 80, 100);
+  std::map<std::string_view, int> proven;
+  for (int i = 0; i < 12 * test::thorough(); ++i) {
+    Gemm gemm = test::gated_by_drawn(random.next(rows), draw);
+    if (i % 2 == 0) {
+      const GateOrder order = gemm.epilogue.gate->order;
+      gemm = gemm.with_expression({})
+                 .with_gate(static_cast<Gate>(1 + i / 2 % 5), order)
+                 .with_bias(static_cast<Bias>(i % 3));
+      gemm.epilogue.residual = i % 4 == 0;
+      if (!is_floating(gemm.d.dtype)) gemm = gemm.output(fp32);
+    }
+    if (gemm.grouping() == Grouping::none && validate(gemm))
+      verify_each(gemm, device, seed + static_cast<std::uint64_t>(i), proven);
+  }
+  const Gemm blocks = parse_gemm("fp8fnuz N T 33 70 256 scale=1x128:128x128").value();
+  const Gemm gemm = test::gated_by_drawn(blocks, draw);
+  if (validate(gemm) && device.arch == "gfx942") verify_each(gemm, device, seed, proven);
+  EXPECT_GT(proven["hip_simt"], 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, GatesOnAmdGpus, testing::Values("gfx90a", "gfx942", "gfx1100"));
+
 /// D of a problem whose operands are drawn, by the kernel of a config.
 std::vector<float> computed(const Gemm& gemm, const DeviceCaps& device, const Config& config,
                             const std::vector<float>& a, const std::vector<float>& b) {

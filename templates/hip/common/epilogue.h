@@ -25,20 +25,23 @@ KILN_DEVICE double exponential(double x) {
   return sum * bits_as<double>(u64(half + 1023) << 52) * bits_as<double>(u64(other + 1023) << 52);
 }
 //% end
-//% if activation == relu
+//% if activation == relu || gate == relu
 KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
 //% end
-//% if activation == silu
+//% if activation == silu || gate == silu
 KILN_DEVICE Real activate(Real x) { return x / (Real(1) + exponential(-x)); }
 //% end
-//% if activation == gelu_tanh || uses_gelu
+//% if gate == sigmoid
+KILN_DEVICE Real activate(Real x) { return Real(1) / (Real(1) + exponential(-x)); }
+//% end
+//% if activation == gelu_tanh || gate == gelu_tanh || uses_gelu
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 KILN_DEVICE Real gelu_tanh(Real x) {
   const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
   return x / (Real(1) + exponential(-u2));
 }
 //% end
-//% if activation == gelu_erf || uses_gelu_erf || uses_erf
+//% if activation == gelu_erf || gate == gelu_erf || uses_gelu_erf || uses_erf
 /// e^(z²) · erfc(z) · (1 + z) for z ≥ 0 as a polynomial in (z − 2) / (z + 2): kiln's own Chebyshev
 /// fit, 1.5e-8 and 1.2e-15 off at most.
 //% if double
@@ -65,7 +68,7 @@ KILN_DEVICE Real complement(Real z, const Real (&tail)[Count]) {
   return z < 0 ? 2 - e : e;
 }
 //% end
-//% if activation == gelu_erf || uses_gelu_erf
+//% if activation == gelu_erf || gate == gelu_erf || uses_gelu_erf
 /// x · Φ(x). For −∞ the tail is 0 · NaN, where the limit is 0.
 KILN_DEVICE Real gelu_erf(Real x) {
   if (x < Real(-40)) return Real(0);
@@ -73,10 +76,10 @@ KILN_DEVICE Real gelu_erf(Real x) {
   return Real(0.5) * x * complement(Real(-0.70710678118654752) * x, kTail);
 }
 //% end
-//% if activation == gelu_tanh
+//% if activation == gelu_tanh || gate == gelu_tanh
 KILN_DEVICE Real activate(Real x) { return gelu_tanh(x); }
 //% end
-//% if activation == gelu_erf
+//% if activation == gelu_erf || gate == gelu_erf
 KILN_DEVICE Real activate(Real x) { return gelu_erf(x); }
 //% end
 //% if expression
@@ -151,8 +154,11 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% if tensor_scale_b
   out.scale_b = static_cast<const float*>(args.scale_b) + batch;
   //% end
-  //% if line_scale_b && !tensor_scale_b
+  //% if line_scale_b && !tensor_scale_b && !gate
   out.scale_b = static_cast<const float*>(args.scale_b) + batch * args.n;
+  //% end
+  //% if line_scale_b && !tensor_scale_b && gate
+  out.scale_b = static_cast<const float*>(args.scale_b) + batch * 2 * args.n;
   //% end
   //% if zero_a == tensor
   out.zero_a = static_cast<const u32*>(args.zero_a) + batch;
@@ -160,8 +166,11 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% if zero_a == line
   out.zero_a = static_cast<const u32*>(args.zero_a) + batch * args.m;
   //% end
-  //% if zero_a
+  //% if zero_a && !gate
   out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * args.n;
+  //% end
+  //% if zero_a && gate
+  out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * 2 * args.n;
   //% end
   //% if integer_d
   const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
@@ -177,12 +186,22 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
 /// What the expression reads, and what it stores beside D.
 struct Extras {
   //% include expression/fields
+  //% if gate
+  Real other;  // the second product's element
+  //% end
 };
 /// The expression's value for an element that exists; stores what it stores beside D.
-KILN_DEVICE Real expressed(const Output& out, Real v, i64 row, i64 column) {
+KILN_DEVICE Real expressed(const Output& out, Real v,
+                           //% if gate
+                           Real other,
+                           //% end
+                           i64 row, i64 column) {
 #pragma clang fp contract(off)
   using Value = Real;
   Extras x;
+  //% if gate
+  x.other = other;
+  //% end
   //% include expression/loads
   //% include expression/values
   //% if stores_matrices
@@ -210,6 +229,69 @@ KILN_DEVICE i32 finished_whole(const Output& out, i32 sum, i64 row, i64 column) 
 }
 //% end
 
+//% if gate
+/// A sum with the scales of its row and of the product's column, alpha and the bias.
+KILN_DEVICE Real factor(const Output& out, Acc sum, i64 row, i64 column) {
+#pragma clang fp contract(off)
+  //% if zero_a == line
+  // As unsigned numbers, which may wrap on the way to what fits.
+  sum = Acc(u32(sum) - out.zero_a[row] * out.column_sums_b[column]);
+  //% end
+  //% if zero_a == tensor
+  sum = Acc(u32(sum) - *out.zero_a * out.column_sums_b[column]);
+  //% end
+  Real x = Real(sum);
+  //% if tensor_scale_a
+  x *= *out.scale_a;
+  //% end
+  //% if line_scale_a && !tensor_scale_a
+  x *= out.scale_a[row];
+  //% end
+  //% if tensor_scale_b
+  x *= *out.scale_b;
+  //% end
+  //% if line_scale_b && !tensor_scale_b
+  x *= out.scale_b[column];
+  //% end
+  x *= out.alpha;
+  //% if bias == per_row && bias_as_d
+  x += to_real(out.bias[row]);
+  //% end
+  //% if bias == per_row && !bias_as_d
+  x += out.bias[row];
+  //% end
+  //% if bias == per_column && bias_as_d
+  x += to_real(out.bias[column]);
+  //% end
+  //% if bias == per_column && !bias_as_d
+  x += out.bias[column];
+  //% end
+  return x;
+}
+
+/// Stores an element that exists, of the sums of both products.
+KILN_DEVICE void gate_and_store(const Output& out, Acc first, Acc second, i64 row, i64 column) {
+#pragma clang fp contract(off)
+  //% if gate_order == stacked
+  const Real x = factor(out, first, row, column);
+  const Real other = factor(out, second, row, out.columns + column);
+  //% else
+  const Real x = factor(out, first, row, 2 * column);
+  const Real other = factor(out, second, row, 2 * column + 1);
+  //% end
+  //% if expression
+  const Real v = expressed(out, x, other, row, column);
+  //% else
+  Real v = activate(x) * other;
+  //% end
+  //% if residual
+  v += to_real(out.residual[row * out.ldd + column]);
+  //% end
+  //% if stores_d
+  out.d[row * out.ldd + column] = from_real(v, TypeD{});
+  //% end
+}
+//% else
 /// What is stored at an element that exists.
 KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   // Every product is rounded by itself: which of them a compiler fuses with an addition differs
@@ -277,6 +359,7 @@ KILN_DEVICE void finish_and_store(const Output& out, Acc sum, i64 row, i64 colum
   finish(out, sum, row, column);
   //% end
 }
+//% end
 //% if reduces || behind_blocks
 
 //% include hip/common/words.h

@@ -62,7 +62,12 @@ using ScaledB = Scaled<TypeB, kBitsB, kMantissaB, kLinesB, kAlongOfB>;
 
 //% end
 /// Rows × kTileK elements that may or may not exist; those that do not are zero.
+//% if gate
+/// Factors: of B, both factors of each of D's columns side by side.
+template <bool AlongRows, int Rows, int Pitch, typename T, bool Factors = false>
+//% else
 template <bool AlongRows, int Rows, int Pitch, typename T>
+//% end
 struct Tile {
   static constexpr int kCount = Rows * kTileK / kThreads;
   static_assert(Rows * kTileK % kThreads == 0, "threads share a tile evenly");
@@ -80,9 +85,17 @@ struct Tile {
       i64 ld, i64 row, i64 rows, i64 k, i64 ks, int thread) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       const int slot = thread + i * kThreads;
+      //% if gate && gate_order == stacked
+      i64 r = row + row_of(slot);
+      const i64 d = k + k_of(slot);
+      value[i] = Acc(0);
+      if (r >= rows || d >= ks) continue;
+      if constexpr (Factors) r = r % 2 * (rows / 2) + r / 2;
+      //% else
       const i64 r = row + row_of(slot), d = k + k_of(slot);
       value[i] = Acc(0);
       if (r >= rows || d >= ks) continue;
+      //% end
       //% if scales && !integer
       value[i] = Acc(from.element(AlongRows ? r * ld + d : d * ld + r) * from.scale(r, d));
       //% else
@@ -130,7 +143,12 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   //% end
   args = args_of_listed(args, own.product);
   //% end
+  //% if gate
+  // Of B's columns, of which D has half.
+  const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(2 * args.n, kTileN);
+  //% else
   const i64 tiles_m = ceil_div(args.m, kTileM), tiles_n = ceil_div(args.n, kTileN);
+  //% end
   //% if row_groups
   const i64 block = own.block, batch = own.group;
   //% end
@@ -152,33 +170,60 @@ KILN_KERNEL(kThreads, 1) kiln_gemm(KilnGpuArgs args) {
   const i64 row = in_batch % tiles_m * kTileM, column = in_batch / tiles_m * kTileN;
   //% if scales && !integer
   const auto a = ScaledA::start(args.a, args.scale_a, batch, args.stride_a, args.m, args.k);
+  //% if gate
+  const auto b = ScaledB::start(args.b, args.scale_b, batch, args.stride_b, 2 * args.n, args.k);
+  //% else
   const auto b = ScaledB::start(args.b, args.scale_b, batch, args.stride_b, args.n, args.k);
+  //% end
   Tile<kAlongA, kTileM, kPitchM, ScaledA> tile_a;
+  //% if gate
+  Tile<kAlongB, kTileN, kPitchN, ScaledB, true> tile_b;
+  //% else
   Tile<kAlongB, kTileN, kPitchN, ScaledB> tile_b;
+  //% end
   //% else
   const TypeA* a = static_cast<const TypeA*>(args.a) + batch * args.stride_a;
   const TypeB* b = static_cast<const TypeB*>(args.b) + batch * args.stride_b;
   Tile<kAlongA, kTileM, kPitchM, TypeA> tile_a;
+  //% if gate
+  Tile<kAlongB, kTileN, kPitchN, TypeB, true> tile_b;
+  //% else
   Tile<kAlongB, kTileN, kPitchN, TypeB> tile_b;
+  //% end
   //% end
   const int my_row = thread / kThreadsN * kEachM, my_column = thread % kThreadsN * kEachN;
   Acc sums[kEachM][kEachN] = {};
   tile_a.load(a, args.lda, row, args.m, 0, args.k, thread);
+  //% if gate
+  tile_b.load(b, args.ldb, column, 2 * args.n, 0, args.k, thread);
+  //% else
   tile_b.load(b, args.ldb, column, args.n, 0, args.k, thread);
+  //% end
   for (i64 k = 0; k < args.k; k += kTileK) {
     tile_a.store(shared_a, thread);
     tile_b.store(shared_b, thread);
     block_barrier();
     if (k + kTileK < args.k) {
       tile_a.load(a, args.lda, row, args.m, k + kTileK, args.k, thread);
+      //% if gate
+      tile_b.load(b, args.ldb, column, 2 * args.n, k + kTileK, args.k, thread);
+      //% else
       tile_b.load(b, args.ldb, column, args.n, k + kTileK, args.k, thread);
+      //% end
     }
     multiply(sums, my_row, my_column);
     block_barrier();
   }
   const Output out = output_of(args, batch);
+  //% if gate
+  KILN_UNROLL for (int i = 0; i < kEachM; ++i) KILN_UNROLL for (int j = 0; j < kEachN; j += 2) {
+    const i64 r = row + my_row + i, c = (column + my_column + j) / 2;
+    if (r < out.rows && c < out.columns) gate_and_store(out, sums[i][j], sums[i][j + 1], r, c);
+  }
+  //% else
   KILN_UNROLL for (int i = 0; i < kEachM; ++i) KILN_UNROLL for (int j = 0; j < kEachN; ++j) {
     const i64 r = row + my_row + i, c = column + my_column + j;
     if (r < out.rows && c < out.columns) finish_and_store(out, sums[i][j], r, c);
   }
+  //% end
 }

@@ -7,6 +7,7 @@
 #include "generator/expression/code.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/product_list.h"
 
@@ -81,6 +82,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   add_epilogue(v, g);
   to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
   v["exponential"] = value_of(g.epilogue.activation > Activation::relu ||
+                              (has_costly_gate(g) && !gated_by_expression(g)) ||
                               expression::uses_exponential(g.epilogue.expression));
   v["no_shuffles"] = "1";
   v["overlaps"] = "0";

@@ -5,6 +5,7 @@
 #include "generator/families/hip/common/hip.h"
 #include "generator/families/hip/simt/config.h"
 #include "generator/problem/extent.h"
+#include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
@@ -27,7 +28,7 @@ struct SimtSizes {
 SimtSizes sizes_of(const Problem& p, const DeviceCaps&, const HipSimt& c) {
   const int tile_m = std::max(1, c.tile_m), tile_n = std::max(1, c.tile_n);
   return {c.tile_m / std::max(1, c.each_m) * (c.tile_n / std::max(1, c.each_n)),
-          tiles_of_rows(p.gemm, tile_m) * ceil_div(p.gemm.n, tile_n)};
+          tiles_of_rows(p.gemm, tile_m) * ceil_div(p.gemm.columns_of_b(), tile_n)};
 }
 
 /// Scales of floats are read where those of a product of its own would lie: scales of A's rows do
@@ -45,6 +46,10 @@ bool scales_suit_groups(const Problem& p, const DeviceCaps&, const HipSimt&, con
 constexpr Rule<HipSimt, SimtSizes> kRules[] = {
     {"B is not packed", [](const Problem& p, const DeviceCaps&, const HipSimt&,
                            const SimtSizes&) { return !p.gemm.b_packed; }},
+    {"a gate needs an even each_n and no groups",
+     [](const Problem& p, const DeviceCaps&, const HipSimt& c, const SimtSizes&) {
+       return !gated(p.gemm) || (c.each_n % 2 == 0 && !grouped(p.gemm));
+     }},
     {"groups of floats have no scales of A's rows, those of k none of blocks", scales_suit_groups},
     {"each_m*each_n and tile_k are 1 to 64, pad is 0 to 16, and whole 32s of threads divide "
      "the tile and the copies of A and B evenly",
@@ -157,12 +162,12 @@ constexpr TypedFamily<HipSimt, SimtSizes> kRow{
     .predict_ns = predict,
     .launch = launch,
     .tile =
-        [](const Problem&, const HipSimt& c, const SimtSizes&) {
-          return Tile{c.tile_m, c.tile_n, c.tile_k};
+        [](const Problem& p, const HipSimt& c, const SimtSizes&) {
+          return Tile{c.tile_m, gated(p.gemm) ? c.tile_n / 2 : c.tile_n, c.tile_k};
         },
     .summation = summation,
     .plain = plain,
-    .offers = kOffers | kAnyGroups |
+    .offers = kOffers | kAnyGroups | taken({"gate"}) |
               Features{Feature::scales_of_integers, Feature::scales_of_lines,
                        Feature::scales_of_blocks, Feature::scales_mx_32, Feature::lists}};
 
