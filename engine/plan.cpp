@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstdlib>
@@ -125,11 +126,14 @@ Status run_checked(const Plan::Impl& plan, const Operands& operands) {
   const PackedLayout* packed = plan.gemm.b_packed ? &plan.packed_layout : nullptr;
   clear_amax(args);
   const auto run = [&](const HostArgs& own) -> Status {
+    std::atomic<bool> failed = false;
     parallel(plan.threads, [&](int thread, int threads) {
-      run_reference(plan.problem, own, packed, thread, threads);
+      if (!run_reference(plan.problem, own, packed, thread, threads)) failed = true;
     });
+    if (failed) return fail(ErrorCode::device, "no memory for what an expression reduces");
     return {};
   };
+  if (grouped(plan.problem.gemm)) return run(args);
   return reducing(args, run,
                   [&](const KilnArgs& own) { reduce_reference(plan.problem, own, plan.threads); });
 }

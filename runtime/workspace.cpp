@@ -32,7 +32,7 @@ struct Arena {
     *this = {};
   }
 };
-constinit thread_local Arena t_arena, t_operands, t_products;
+constinit thread_local Arena t_arena, t_operands, t_products, t_values;
 // A line of its own: the threads of a call hammer it.
 alignas(128) constinit thread_local unsigned t_barrier[32] = {};
 
@@ -43,6 +43,7 @@ struct Reaper {
     t_arena.end();
     t_operands.end();
     t_products.end();
+    t_values.end();
   }
 };
 thread_local Reaper t_reaper;
@@ -106,6 +107,7 @@ Result<void*> grow(Arena& arena, std::int64_t bytes, const HostMemory* lender) {
 Result<void*> workspace(std::int64_t bytes) { return at_least(t_arena, bytes); }
 Result<void*> operand_space(std::int64_t bytes) { return at_least(t_operands, bytes); }
 Result<void*> product_space(std::int64_t bytes) { return at_least(t_products, bytes); }
+Result<void*> value_space(std::int64_t bytes) { return at_least(t_values, bytes); }
 
 unsigned* barrier_words() { return t_barrier; }
 

@@ -19,6 +19,8 @@ Result<void*> workspace(std::int64_t bytes);
 Result<void*> operand_space(std::int64_t bytes);
 /// The same of a third one, for a product that calls use as an operand.
 Result<void*> product_space(std::int64_t bytes);
+/// The same of a fourth one, for values that steps behind a kernel reduce.
+Result<void*> value_space(std::int64_t bytes);
 
 /// Four words for kernels' barriers, zero unless a kernel of this thread's call is in between.
 unsigned* barrier_words();

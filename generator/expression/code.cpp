@@ -63,6 +63,7 @@ void add_values(TemplateValues& to, const Expression& expression) {
   const bool elements = halves != nullptr && halves->stores_elements;
   to["behind_rows"] = flag(elements || (halves != nullptr && halves->stores_rows));
   to["behind_columns"] = flag(elements || (halves != nullptr && halves->stores_columns));
+  to["reads_m"] = "0";
   if (empty) return;
   const auto add = [&](const Program& program) {
     for (const auto& value : program.values)
@@ -71,6 +72,9 @@ void add_values(TemplateValues& to, const Expression& expression) {
   };
   add(*expression.program());
   if (halves != nullptr) add(halves->behind), add(halves->blocks);
+  const bool m = reads_m(*expression.program()) ||
+                 (halves != nullptr && (reads_m(halves->behind) || reads_m(halves->blocks)));
+  to["reads_m"] = flag(m);
 }
 
 bool uses_exponential(const Expression& expression) {
@@ -141,10 +145,11 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
   if (expression.empty()) return {};
   const Program& program = *expression.program();
   Members out;
+  add_first_row(out, reads_m(program), dialect);
   std::string fields;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     if (!reads(program, i)) continue;
-    add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
+    add_operand(out, program.operands[i], i, dialect.type(types.operands[i]), dialect);
     fields += fmt::format("Real x{};\n", i);
   }
   std::string reductions, of_rows, of_columns, at_row, rest, rest_of_rows, stored, kept, together;
@@ -152,7 +157,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     if (program.results[i] == kNotStored) continue;
     const ExtraOutput& output = program.outputs[i];
     const std::string_view type = dialect.type(types.outputs[i]);
-    add_output(out, i, is_reduced(output) ? dialect.value : type);
+    add_output(out, output, i, is_reduced(output) ? dialect.value : type, dialect);
     fields += fmt::format("Real y{};\n", i);
     if (!dialect.leave.empty()) {
       std::string& later = is_reduced(output) ? kept : stored;
@@ -205,8 +210,13 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
     files.emplace("expression/fetches", or_none(fetches(program, dialect)));
   if (program.reads_reduced()) files.merge(code_of_pairs(program, dialect));
   if (program.half_of != nullptr) {
-    files.merge(code_behind(*program.half_of, keeps_in_d(expression), types, dialect));
-    files.merge(code_of_blocks(*program.half_of, dialect));
+    Dialect behind = dialect;
+    if (dialect.moves_rows) {
+      behind.m = dialect.m_behind;
+      behind.first_row = {}, behind.moves_rows = false;
+    }
+    files.merge(code_behind(*program.half_of, keeps_in_d(expression), types, behind));
+    files.merge(code_of_blocks(*program.half_of, behind));
   }
   return files;
 }

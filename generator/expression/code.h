@@ -37,9 +37,14 @@ struct Dialect {
   /// Of the step behind the reductions: what holds a block's values {x}, `{value}` put there, its
   /// load behind the reduction, and that by {how} of {per} neighbours.
   std::string_view block_field, keep_block, block = {}, reduce_block;
-  std::string_view value;   // the type of values
-  std::string_view second;  // the element of a gate's second product; that of the first one is v
-  std::string_view m, n;    // the indices as values
+  std::string_view value;          // the type of values
+  std::string_view second;         // the element of a gate's second product; the first one's is v
+  std::string_view m, n;           // the indices as values
+  std::string_view m_behind = {};  // m in the step behind the reductions, where rows are moved
+  /// D's row that is the first of those that kernels are called with, a member of `args`; whether
+  /// kernels move pointers by it.
+  std::string_view first_row = {};
+  bool moves_rows = false;
   /// The remainder of n by a power of two, of which {mask} are the bits below.
   std::string_view last_bits_of_n = {};
   /// A function that multiplies, where a product with an operator could be fused with an addition
@@ -98,6 +103,15 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
           .left = "x.{x}"};
 }
 
+/// The dialect in which kernels compute groups that share the rows of one D.
+constexpr Dialect of_rows_in_groups(Dialect dialect) {
+  dialect.m_behind = dialect.m;  // that step sees D's own rows
+  dialect.m = "Real(row + out.first_row)";
+  dialect.first_row = "args.first_row";
+  dialect.moves_rows = true;
+  return dialect;
+}
+
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
 /// `expression`, the canonical text; `stores_d`, whether there is a D; `outputs`,
 /// `stores_matrices`, `reduces`, `reduces_rows`, `reduces_columns`, `reduces_all` and
@@ -106,7 +120,8 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
 /// `reduces_first`: whether steps reduce before that; `behind`: whether a step follows the
 /// reductions, for D (`behind_d`), for more than one row (`behind_rows`) and column, and whether it
 /// reduces blocks (`behind_blocks`); `reads_pairs`: whether kernels fetch what is read of
-/// neighbours; `shares`: whether neighbours share elements of what is read or stored.
+/// neighbours; `shares`: whether neighbours share elements of what is read or stored; `reads_m`:
+/// whether values are made of the index m.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.

@@ -64,6 +64,7 @@ Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
                   const Dialect& dialect) {
   const Program& program = halves.behind;
   Members out;
+  add_first_row(out, reads_m(program) || reads_m(halves.blocks), dialect);
   std::string fields, stored, read, some, some_loads, some_stored, line_fields, line_loads;
   const std::size_t own = halves.first_block() - halves.lines - halves.kept;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
@@ -100,7 +101,7 @@ Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
       read += load(program, i, dialect);
     }
     if (i < own)
-      add_operand(out, program.operands[i], i, dialect.type(types.operands[i]));
+      add_operand(out, program.operands[i], i, dialect.type(types.operands[i]), dialect);
     else
       add_read(out, program.operands[i], i, halves.output_of(i - own),
                in_d && halves.output_of(i - own) == halves.first_kept(), dialect);
@@ -108,7 +109,7 @@ Files code_behind(const Halves& halves, bool in_d, const ExtraTypes& types,
   for (std::size_t i = 0; i < program.outputs.size(); ++i) {
     if (program.results[i] == kNotStored) continue;
     const std::string_view type = dialect.type(types.outputs[i]);
-    add_output(out, i, type);
+    add_output(out, program.outputs[i], i, type, dialect);
     fields += fmt::format("Real y{};\n", i);
     if (dialect.leave.empty()) continue;
     const ExtraOutput& output = program.outputs[i];

@@ -124,16 +124,51 @@ void Members::add_ld(std::string_view name, std::string_view from) {
   pointers += fmt::format("out.{} = {};\n", name, from);
 }
 
-void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type) {
+namespace {
+
+/// From the first row of memory that has rows to the one that a kernel is called with: `ld` is the
+/// step between those that are lines.
+std::string to_first_row(const ExtraOperand& memory, bool lines, const std::string& ld,
+                         const Dialect& dialect) {
+  if (!dialect.moves_rows || !has_index(memory, Index::m)) return {};
+  return fmt::format(" + {}{}", dialect.first_row, lines ? " * " + ld : std::string());
+}
+bool rows_are_lines(const ExtraOperand& memory) {
+  return has_lines(memory) && memory.index.back() == Index::n;
+}
+
+}  // namespace
+
+bool reads_m(const Program& program) {
+  return std::ranges::any_of(program.values, [](const Value& value) {
+    return value.op == Op::index && static_cast<Index>(value.which) == Index::m;
+  });
+}
+
+void add_first_row(Members& to, bool reads, const Dialect& dialect) {
+  if (!reads || dialect.first_row.empty()) return;
+  to.members += "i64 first_row;\n";
+  to.pointers += fmt::format("out.first_row = {};\n", dialect.first_row);
+}
+
+void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type,
+                 const Dialect& dialect) {
+  std::string offset;
+  if (has_index(operand, Index::batch)) offset = fmt::format(" + batch * args.extra_stride[{}]", i);
+  offset +=
+      to_first_row(operand, rows_are_lines(operand), fmt::format("args.extra_ld[{}]", i), dialect);
   to.add(fmt::format("const {}", type), fmt::format("x{}", i), fmt::format("args.extra[{}]", i),
-         has_index(operand, Index::batch) ? fmt::format(" + batch * args.extra_stride[{}]", i)
-                                          : std::string());
+         offset);
   if (has_lines(operand)) to.add_ld(fmt::format("ld{}", i), fmt::format("args.extra_ld[{}]", i));
 }
 
-void add_output(Members& to, std::size_t i, std::string_view type) {
+void add_output(Members& to, const ExtraOutput& output, std::size_t i, std::string_view type,
+                const Dialect& dialect) {
+  // What is reduced lies in rows, of however few values.
+  const bool lines = is_reduced(output) || rows_are_lines(output.target);
   to.add(type, fmt::format("y{}", i), fmt::format("args.outputs[{}]", i),
-         fmt::format(" + batch * args.output_stride[{}]", i));
+         fmt::format(" + batch * args.output_stride[{}]", i) +
+             to_first_row(output.target, lines, fmt::format("args.output_ld[{}]", i), dialect));
   to.add_ld(fmt::format("ldy{}", i), fmt::format("args.output_ld[{}]", i));
 }
 

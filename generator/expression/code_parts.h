@@ -138,11 +138,19 @@ struct Members {
   void add_ld(std::string_view name, std::string_view from);
 };
 
+/// Whether values are made of the index m.
+bool reads_m(const Program& program);
+
+/// The row that makes the index m of the row that a kernel has.
+void add_first_row(Members& to, bool reads, const Dialect& dialect);
+
 /// Operand i, as the caller has it.
-void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type);
+void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type,
+                 const Dialect& dialect);
 
 /// Output i, of elements of this type.
-void add_output(Members& to, std::size_t i, std::string_view type);
+void add_output(Members& to, const ExtraOutput& output, std::size_t i, std::string_view type,
+                const Dialect& dialect);
 
 /// Of an expression whose kernels fetch what it reads of neighbours: what one of them shows to the
 /// other, and how both take it, in one lane or in two.

@@ -267,14 +267,76 @@ Status check_gate(const Gemm& g) {
   return {};
 }
 
-/// What groups of k refuse beside what all groups do.
+/// Whether groups share the rows of one D.
+bool shares_rows(const Gemm& g) { return g.grouping() == Grouping::rows; }
+/// Whether the rows of groups are known to the device alone.
+bool lists_rows(const Gemm& g) { return shares_rows(g) || g.grouping() == Grouping::masked; }
+
+/// What groups of rows ask of an operand of the expression.
+Status check_extra_of_groups(const Gemm& g, Operand which, const ExtraOperand& extra) {
+  if (!lists_rows(g)) return {};
+  const std::string_view text = g.epilogue.expression.text();
+  const bool of_rows = expression::has_index(extra, Index::m);
+  if (shares_rows(g) && of_rows && expression::has_index(extra, Index::batch))
+    return bad_input(
+        "epilogue = {}: {} has the indices batch and m: grouping = rows: rows of all "
+        "groups are those of one D",
+        text, name(which));
+  if (is_extra_output(which) && !of_rows)
+    return fail(ErrorCode::unsupported,
+                fmt::format("epilogue = {}: {} lacks the index m: grouping = {}: how many rows a "
+                            "group has is not known before",
+                            text, name(which), name(g.grouping())));
+  if (shares_rows(g) && extra.per_m != 1)
+    return fail(ErrorCode::unsupported,
+                fmt::format("epilogue = {}: {} is shared by {} rows: grouping = rows: a group may "
+                            "begin at any of them",
+                            text, name(which), extra.per_m));
+  // What is tight would be so of all rows, of which a group has some.
+  if (expression::has_lines(extra) && extra.index.back() == Index::m && extra.ld == 0)
+    return bad_input("epilogue = {}: {} has lines along m: grouping = {}: needs ld", text,
+                     name(which), name(g.grouping()));
+  // Rows are added in another type than D's.
+  if (adds_rows(g) && !extra.dtype && expression::is_matrix(extra) && size_of(g.d.dtype) < 4)
+    return bad_input("epilogue = {}: {} needs a type: scatter = {}", text, name(which),
+                     name(scattered_rows(g)->how));
+  return {};
+}
+
+/// What an expression that reads what it reduces may not be made of beside groups of rows, and what
+/// needs a D.
+Status check_expression_of_groups(const Gemm& g) {
+  const expression::Program& program = *g.epilogue.expression.program();
+  const auto refuse = [&](std::string why) {
+    return fail(ErrorCode::unsupported, fmt::format("epilogue = {}: {}", program.text, why));
+  };
+  if (lists_products(g)) return refuse("there is no list beside it");
+  const auto not_of_rows = [](const expression::Value& value) {
+    return value.op == expression::Op::reduced && value.line.m == 0;
+  };
+  if (lists_rows(g) && std::ranges::any_of(program.values, not_of_rows))
+    return refuse(
+        fmt::format("it reduces along m: grouping = {}: how many rows a group has is not "
+                    "known before",
+                    name(g.grouping())));
+  const Scattered* const scattered = scattered_rows(g);
+  if (scattered != nullptr && !program.stores_d)
+    return refuse(fmt::format("it has no d: scatter = {}: must be none", name(scattered->how)));
+  if (adds_rows(g) && holds_quantised(g.d.dtype))
+    return refuse(fmt::format("d.dtype = {}: scatter = {}: codes are not added", name(g.d.dtype),
+                              name(scattered->how)));
+  return {};
+}
+
 /// Of an operand of the expression: its leading dimension, and whether its batches fit 64 bits.
 Status check_extra(const Gemm& g, Operand which, const ExtraOperand& extra) {
   const Extent e = extent(g, which);
   if (extra.ld != 0 && extra.ld < e.length)
     return bad_input("epilogue = {}: ld of {} = {}: must be at least {}",
                      g.epilogue.expression.text(), name(which), extra.ld, e.length);
-  if (is_extra_output(which) && g.batch > 1 && !expression::has_index(extra, Index::batch))
+  if (const Status status = check_extra_of_groups(g, which, extra); !status) return status;
+  if (is_extra_output(which) && g.batch > 1 && !shares_rows(g) &&
+      !expression::has_index(extra, Index::batch))
     return bad_input("epilogue = {}: {} needs the index batch: batch = {}",
                      g.epilogue.expression.text(), name(which), g.batch);
   if (is_extra_output(which) && !expression::is_matrix(extra) && (g.m == 0 || g.n == 0))
@@ -318,17 +380,19 @@ Status check_expression(const Gemm& g) {
         "epilogue = {}: epilogue.gate = none: must be expression, of which acc0 and "
         "acc1 are the products",
         e.expression.text());
-  if (g.grouping() != Grouping::none) return refuse("group");
+  if (e.gate && g.grouping() != Grouping::none) return refuse("group");
   if (g.d.q.scale != Scale::none) return refuse("scale_d");
   if (g.amax_d) return refuse("amax");
   if (g.b_packed) return refuse("packed_b");
   if (Status status = check_blocks(g); !status) return status;
+  if (Status status = check_expression_of_groups(g); !status) return status;
   for (const Operand which : kOperands)
     if (const ExtraOperand* const extra = extra_of(g, which))
       if (Status status = check_extra(g, which, *extra); !status) return status;
   return {};
 }
 
+/// What groups of k refuse beside what all groups do.
 Status check_groups_of_k(const Gemm& g) {
   const auto refuse = [](std::string_view why) {
     return fail(ErrorCode::unsupported, fmt::format("grouping = k: {}", why));

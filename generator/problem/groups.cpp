@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "generator/expression/program.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/product_list.h"
 
@@ -14,6 +15,11 @@ std::int64_t to_group(const Gemm& gemm, Operand which, std::int64_t group, const
   if (which == Operand::amax_d) return 0;  // one for all groups
   const std::int64_t at = group * batch_stride(gemm, which);
   if (segment.first == 0 || !shared_by_batches(gemm, which)) return at;
+  if (const ExtraOperand* const extra = extra_of(gemm, which)) {
+    if (gemm.grouping() != Grouping::rows || !expression::has_index(*extra, Index::m)) return at;
+    const bool rows_are_lines = expression::has_lines(*extra) && extra->index.back() == Index::n;
+    return at + segment.first * (rows_are_lines ? leading_dimension(gemm, which) : 1);
+  }
   // Blocks of scales divide the k of all groups (part_of_k()).
   if (gemm.grouping() == Grouping::k && !row_of(which).matrix) return at;
   if (which == Operand::bias) return at + segment.first;

@@ -37,6 +37,10 @@ class Segments {
   const void* groups_;
   std::int64_t next_ = 0, first_ = 0;  // where group `next_` begins, by the entries before it
 };
+/// Which row of D that all groups share is the first of a group's: 0 where each has a D of its own.
+inline std::int64_t first_row_of(const Gemm& gemm, const Segment& segment) {
+  return gemm.grouping() == Grouping::rows ? segment.first : 0;
+}
 /// Where a group's product lies in what scales are stored for: those of blocks along the k of all
 /// groups are everybody's, those of A of all rows.
 PartOfK part_of_k(const Gemm& gemm, const Segment& segment);

@@ -21,6 +21,15 @@ std::int64_t taken(GpuLaunch& launch, std::int64_t bytes) {
   return at;
 }
 
+/// How many matrices have rows of their own: groups of rows share one.
+std::int64_t matrices_of(const Gemm& gemm) {
+  return gemm.grouping() == Grouping::rows ? 1 : gemm.batch;
+}
+/// From one matrix to the next.
+std::int64_t stride_of(const Gemm& gemm, std::int64_t elements) {
+  return gemm.grouping() == Grouping::rows ? 0 : elements;
+}
+
 unsigned blocks(std::int64_t count) { return static_cast<unsigned>(std::min(kMostBlocks, count)); }
 constexpr std::int64_t kMostAcross = 65535;  // blocks along y and z
 
@@ -42,7 +51,7 @@ void add_step_behind(const Gemm& gemm, const expression::Halves& halves, const T
   step.block.x = static_cast<unsigned>(threads);
   step.block.y = static_cast<unsigned>(kThreads / threads);
   step.grid.x = blocks(parts(lines, kThreads / threads));
-  step.grid.z = static_cast<unsigned>(std::min(kMostAcross, gemm.batch));
+  step.grid.z = static_cast<unsigned>(std::min(kMostAcross, matrices_of(gemm)));
   step.grid.y = static_cast<unsigned>(std::clamp<std::int64_t>(
       kBlocks / (std::int64_t{step.grid.x} * step.grid.z), 1, parts(length, kThreads * kColumns)));
   launch.steps.push_back(step);
@@ -59,8 +68,9 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
   const bool of_each = together.of_row == 1 && together.of_column == 1;
   for (std::size_t i = 0; halves != nullptr && i < halves->kept; ++i) {
     ValuesAt& kept = launch.values[halves->first_kept() + i];
-    kept.ld = gemm.n, kept.stride = gemm.m * gemm.n;
-    kept.at = taken(launch, gemm.batch * kept.stride * size_of(type_of_kept(gemm, *halves, i)));
+    kept.ld = gemm.n, kept.stride = stride_of(gemm, gemm.m * gemm.n);
+    kept.at = taken(launch,
+                    matrices_of(gemm) * gemm.m * gemm.n * size_of(type_of_kept(gemm, *halves, i)));
     if (i == 0 && expression::keeps_in_d(expression))
       launch.in_place_of_d = static_cast<int>(halves->first_kept());
   }
@@ -77,18 +87,21 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
       values = launch.values[*kept];
     } else {
       values.ld = columns ? gemm.n : parts(gemm.n, together.of_row);
-      values.stride = values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
-      values.at = taken(launch, gemm.batch * values.stride * size);
+      const std::int64_t elements =
+          values.ld * (columns ? parts(gemm.m, together.of_column) : gemm.m);
+      values.stride = stride_of(gemm, elements);
+      values.at = taken(launch, matrices_of(gemm) * elements * size);
     }
     most_blocks = std::max(most_blocks, columns               ? parts(gemm.n, 32)
                                         : together.of_row > 1 ? parts(gemm.m, kReducing / 32)
                                                               : gemm.m);
     over_all |= expression::reduces_all(output);
     if (!hidden) continue;
-    values.line_stride = columns                                          ? gemm.n
-                         : expression::has_index(output.target, Index::m) ? gemm.m
-                                                                          : 1;
-    values.line_at = taken(launch, gemm.batch * values.line_stride * size);
+    const std::int64_t of_lines = columns                                          ? gemm.n
+                                  : expression::has_index(output.target, Index::m) ? gemm.m
+                                                                                   : 1;
+    values.line_stride = stride_of(gemm, of_lines);
+    values.line_at = taken(launch, matrices_of(gemm) * of_lines * size);
   }
   if (launch.steps.empty() || gemm.m == 0 || gemm.n == 0) return launch;
   GpuStep step;
@@ -96,7 +109,7 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
   step.entry = "kiln_reduce";
   step.grid.x = blocks(most_blocks);
   step.grid.y = static_cast<unsigned>(expression.outputs().size());
-  step.grid.z = static_cast<unsigned>(std::min(kMostAcross, gemm.batch));
+  step.grid.z = static_cast<unsigned>(std::min(kMostAcross, matrices_of(gemm)));
   step.block.x = kReducing;
   if (most_blocks > 0 && !expression::reduces_rows_behind(expression)) launch.steps.push_back(step);
   if (over_all) {
@@ -113,7 +126,7 @@ double expected_ns_behind(const Gemm& gemm, const DeviceCaps& device) {
   if (halves == nullptr || device.vendor == Vendor::cpu) return 0;
   constexpr double kStart = 3000;  // a step of a launch [trial]
   const expression::Program& behind = halves->behind;
-  const double elements = double(gemm.batch) * double(gemm.m) * double(gemm.n);
+  const double elements = double(matrices_of(gemm)) * double(gemm.m) * double(gemm.n);
   double bytes = behind.stores_d ? elements * size_of(gemm.d.dtype) : 0;
   for (std::size_t i = 0; i < halves->kept; ++i)
     bytes += elements * size_of(type_of_kept(gemm, *halves, i));

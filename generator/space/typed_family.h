@@ -90,13 +90,9 @@ bool divides_expression(const Problem& p) {
          !(kRow.holds_pairs && expression::reads_pairs_alone(expression));
 }
 
-/// The problem that a family sees: a CPU's kernels are called for one group after the other, each
-/// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
-/// is taken to have all of it, since rules depend on how long k is, and a product of a list is the
-/// largest. Where rows are added a GPU's family sees the product alone. Of an expression that reads
-/// what it reduces families see the half before the reductions.
+/// The problem that a family sees, but for its expression.
 template <const auto& kRow, typename F>
-decltype(auto) as_seen(const Problem& p, F&& f) {
+decltype(auto) of_one_group(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu) {
     if (p.gemm.grouping() == Grouping::k) return f(alone(p, p.gemm.k));
     if (lists_products(p.gemm))
@@ -108,8 +104,20 @@ decltype(auto) as_seen(const Problem& p, F&& f) {
   } else {
     if (adds_rows(p.gemm)) return f(product_to_add(p));
   }
-  if (divides_expression<kRow>(p)) return f(of_kernels(p, kRow.keeps_in_d));
   return f(p);
+}
+
+/// The problem that a family sees: a CPU's kernels are called for one group after the other, each
+/// taken to have an equal share of the rows, or half of those that it may have. Of groups of k each
+/// is taken to have all of it, since rules depend on how long k is, and a product of a list is the
+/// largest. Where rows are added a GPU's family sees the product alone. Of an expression that reads
+/// what it reduces families see the half before the reductions.
+template <const auto& kRow, typename F>
+decltype(auto) as_seen(const Problem& p, F&& f) {
+  // Groups move D's pointers by ways of their own.
+  const bool in_d = kRow.keeps_in_d && p.gemm.grouping() == Grouping::none;
+  if (divides_expression<kRow>(p)) return of_one_group<kRow>(of_kernels(p, in_d), f);
+  return of_one_group<kRow>(p, f);
 }
 
 /// As as_seen(), for estimates of time: groups of k have equal shares of it, products of a list the
@@ -118,7 +126,7 @@ template <const auto& kRow, typename F>
 decltype(auto) as_timed(const Problem& p, F&& f) {
   if constexpr (kRow.vendor == Vendor::cpu)
     if (p.gemm.grouping() == Grouping::k)
-      return f(alone(p, std::max<std::int64_t>(1, p.gemm.k / p.gemm.batch)));
+      return as_seen<kRow>(alone(p, std::max<std::int64_t>(1, p.gemm.k / p.gemm.batch)), f);
   if (lists_products(p.gemm)) return as_seen<kRow>(usual_product(p), f);
   return as_seen<kRow>(p, f);
 }

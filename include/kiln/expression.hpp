@@ -23,7 +23,7 @@ struct Program;
 
 /// What one index of an expression's operand counts.
 enum class Index : std::uint8_t {
-  batch,  ///< products of a batch
+  batch,  ///< products of a batch, or groups
   m,      ///< rows of D
   n       ///< columns of D
 };
@@ -103,6 +103,13 @@ KILN_API std::vector<std::string_view> expression_functions();
 /// softcap(x,c); text() has what they are made of. Casts, bf16(x) fp16(x) fp32(x) fp8_e4m3(x)
 /// s8(x), round to the nearest value of the type, ties to even, by way of fp32, as a D of it is
 /// stored: fp8_e4m3 and s8 saturate, and a NaN is 0 in s8 alone.
+///
+/// Beside groups `batch` counts the groups. Groups of rows share one D: what has the index m has a
+/// row for each row of the product and no index batch, `m` is the product's row, and with rows by
+/// index only D goes where they say. Masked groups and groups of k are as a batch. Rows of no group
+/// are not written; what is added to rows of D is what the expression makes of each row. How many
+/// rows a group of rows or a masked one has is not known before: outputs have the index m there,
+/// and nothing is reduced along m.
 ///
 /// A value: copies are cheap, and equal expressions compare equal whatever their operands and
 /// values are called.

@@ -370,7 +370,8 @@ const Expression& Builder::epilogue() {
       shapes[name.c_str()] = py::tuple(py::getattr(py::handle(value), "shape", py::tuple()));
     const Gemm& gemm = call_.gemm;
     line = py::module_::import("kiln.expressions")
-               .attr("text_of")(line, shapes, py::make_tuple(gemm.m, gemm.n), gemm.batch > 1);
+               .attr("text_of")(line, shapes, py::make_tuple(gemm.m, gemm.n),
+                                gemm.batch > 1 && gemm.grouping() != Grouping::rows);
   }
   epilogue_ = value_or_raise(Expression::parse(text(line.ptr(), "epilogue")));
   return *epilogue_;

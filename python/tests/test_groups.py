@@ -46,6 +46,21 @@ def test_masked_rows():
     near(out[2, :5], a[2, :5] @ B[2])
 
 
+def test_expressions_of_groups():
+    a = RANDOM.uniform(-1, 1, (M, K)).astype(np.float32)
+    ends = np.array([7, 7, 15], np.int32)
+    stored = kiln.matmul(a, B, groups=ends, epilogue="d=acc+b[batch,n];q[m]=sum(acc)", b=BIAS)
+    near(stored["d"][:7], a[:7] @ B[0] + BIAS[0])
+    near(stored["d"][7:15], a[7:15] @ B[2] + BIAS[2])
+    near(stored["q"][7:15], (a[7:15] @ B[2]).sum(axis=1))
+    masked = np.stack([a, a, a])
+    counts = np.array([2, 0, M], np.int32)
+    stored = kiln.matmul(masked, B, groups=counts, epilogue="d=acc*b[batch,n];q[batch,m]=max(acc)",
+                         b=BIAS)
+    near(stored["d"][0, :2], a[:2] @ B[0] * BIAS[0])
+    near(stored["q"][2], (a @ B[2]).max(axis=1))
+
+
 def test_groups_of_k():
     tokens, grads = (RANDOM.uniform(-1, 1, (30, n)).astype(np.float32) for n in (M, N))
     ends = np.array([7, 7, 25], np.int32)

@@ -100,6 +100,7 @@ struct GroupCalls {
     }
     (gemm().grouping() == Grouping::k ? one.k : one.m) = of.count;
     one.batch = 1;
+    one.first_row = first_row_of(gemm(), of);
     if (indexed(gemm())) return run_in_order(one, group, of, threads);
     move_to_group(gemm(), one, group, of);
     return launch(kernel, one, threads);
@@ -160,9 +161,13 @@ Status launch_reduced(const HostKernel& kernel, const HostArgs& args, int thread
   return reducing(
       args, [&](const HostArgs& own) { return launch(kernel, own, threads); },
       [&](const KilnArgs& behind) {
-        for (const KilnGemmFn step : kernel.reduce)
-          if (step != nullptr)
+        for (const KilnGemmFn step : kernel.reduce) {
+          if (step == nullptr) continue;
+          if (threads == 1)  // which may have a group of its own
+            step(&behind, 0, 1);
+          else
             parallel(threads, [&](int thread, int count) { step(&behind, thread, count); });
+        }
       });
 }
 

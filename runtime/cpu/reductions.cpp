@@ -10,9 +10,9 @@ namespace kiln {
 namespace {
 
 /// Values of a reduction in one batch.
-std::int64_t length_of_line(const Gemm& gemm, const ExtraOutput& output) {
-  if (expression::has_index(output.target, Index::m)) return gemm.m;
-  return expression::has_index(output.target, Index::n) ? gemm.n : 1;
+std::int64_t length_of_line(const KilnArgs& call, const ExtraOutput& output) {
+  if (expression::has_index(output.target, Index::m)) return call.m;
+  return expression::has_index(output.target, Index::n) ? call.n : 1;
 }
 
 /// Pieces of one piece of memory.
@@ -39,7 +39,7 @@ Status redirect_reduced(const Gemm& gemm, KilnArgs& to) {
   const DType type = type_of_values(gemm);
   Pieces pieces;
   std::array<std::int64_t, kExpressionOutputs> values{}, lines{};
-  const std::int64_t elements = gemm.batch * gemm.m * gemm.n;
+  const std::int64_t elements = to.batch * to.m * to.n;
   for (std::size_t i = 0; halves != nullptr && i < halves->kept; ++i)
     values.at(halves->first_kept() + i) = pieces.take(elements, type_of_kept(gemm, *halves, i));
   for (std::size_t i = 0; i < product.outputs().size(); ++i) {
@@ -48,12 +48,13 @@ Status redirect_reduced(const Gemm& gemm, KilnArgs& to) {
     if (kept) values.at(i) = values.at(*kept);
     if (expression::is_reduced(output) && !kept) values.at(i) = pieces.take(elements, type);
     if (expression::is_reduced(output) && hidden(i))
-      lines.at(i) = pieces.take(gemm.batch * length_of_line(gemm, output), type);
+      lines.at(i) = pieces.take(to.batch * length_of_line(to, output), type);
   }
   // Kernels of CPUs have a D in any case.
   const bool stores_d = gemm.epilogue.expression.stores_d();
+  const std::int64_t d = (to.batch - 1) * to.stride_d + to.m * to.ldd;
   const Result<void*> memory =
-      product_space(pieces.bytes() + (stores_d ? 0 : span_bytes(gemm, Operand::d)));
+      value_space(pieces.bytes() + (stores_d ? 0 : bytes_of(gemm.d.dtype, d)));
   if (!memory) return tl::unexpected(memory.error());
   auto* const begin = static_cast<std::byte*>(*memory);
   if (!stores_d) to.d = begin + pieces.bytes();
@@ -62,10 +63,10 @@ Status redirect_reduced(const Gemm& gemm, KilnArgs& to) {
     if (!expression::is_reduced(output) && !hidden(i)) continue;
     to.reduced[i] = to.outputs[i];
     to.outputs[i] = begin + values.at(i);
-    to.output_ld[i] = gemm.n, to.output_stride[i] = gemm.m * gemm.n;
+    to.output_ld[i] = to.n, to.output_stride[i] = to.m * to.n;
     if (!hidden(i) || !expression::is_reduced(output)) continue;
     to.reduced[i] = begin + lines.at(i);
-    to.reduced_stride[i] = length_of_line(gemm, output);
+    to.reduced_stride[i] = length_of_line(to, output);
   }
   return {};
 }

@@ -146,8 +146,8 @@ class RowBehind {
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       operands_[halves_.first_block() + i] = blocks_[i][std::size_t(column)];
-    return expression::evaluated(
-        program, {0, operands_, static_cast<double>(row), static_cast<double>(column)});
+    return expression::evaluated(program, {0, operands_, static_cast<double>(args_.first_row + row),
+                                           static_cast<double>(column)});
   }
 
   /// All values of a block become what they are reduced to.
@@ -187,8 +187,13 @@ double expressed(const Gemm& gemm, const KilnArgs& args, double acc, double seco
   std::array<double, kExtraOperands> operands{};
   for (std::size_t i = 0; i < program.operands.size(); ++i)
     operands.at(i) = extra_value(gemm, args, i, batch, row, column);
-  const expression::Values values = expression::evaluated(
-      program, {acc, operands, static_cast<double>(row), static_cast<double>(column), {}, second});
+  const expression::Values values =
+      expression::evaluated(program, {acc,
+                                      operands,
+                                      static_cast<double>(args.first_row + row),
+                                      static_cast<double>(column),
+                                      {},
+                                      second});
   store_beside(gemm, args, program, values, batch, row, column);
   return values[program.d];
 }

@@ -294,7 +294,12 @@ void DataSet::bind(Operands& operands) const {
 void DataSet::bind(Operands& operands, const ProductPart& part) const {
   bind(operands);
   rows_.bind(operands);
-  if (grouped(gemm_)) move_to_group(rows_.gemm(), operands, part.group, part.segment);
+  if (!grouped(gemm_)) return;
+  Operands whole;
+  bind(whole);
+  move_to_group(rows_.gemm(), operands, part.group, part.segment);
+  for (std::size_t i = 0; i < operands.extra.size(); ++i)
+    operands.extra[i] = extra_of_part(gemm_, extra_operand(i), whole.extra[i], part);
 }
 
 Operands DataSet::call(const Operands& operands, std::vector<ListEntry>& list) const {

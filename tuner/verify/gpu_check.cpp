@@ -188,6 +188,7 @@ struct GpuChecker::Impl {
     Terms terms{{&sum[0], 1}, {&magnitude[0], 1}};
     const std::vector<ExpectedLines> lines = lines_of(reduced, batch, row, column);
     terms.line = row, terms.first = column, terms.reduced = lines;
+    terms.rows_before = part.rows_before;
     terms.second = {{&sum[1], 1}, {&magnitude[1], 1}, {&bias[1], 1}};
     for (const Factor factor : kFactors) {
       const auto which = static_cast<std::size_t>(factor);
@@ -277,20 +278,36 @@ struct GpuChecker::Impl {
       const std::int64_t place = batch * batch_stride(g, which) + view.offset(row, column);
       return tl::unexpected(Failure{
           Failure::Kind::wrong_result,
-          fmt::format("{} batch {} {}row {} column {} and {} more: got {} ({}, seed {}, alpha {}, "
+          fmt::format("{} {} {} {}row {} column {} and {} more: got {} ({}, seed {}, alpha {}, "
                       "beta {}; {})",
-                      name(which), batch, from, row, column, count->wrong - 1,
+                      name(which), grouped(gemm()) ? "group" : "batch",
+                      grouped(gemm()) ? part.group : batch, from, row, column, count->wrong - 1,
                       read(dtype_of(g, which), part.args.outputs[i], place), name(set.contents()),
                       seed, run.alpha, run.beta, text(asked))});
     }
     return {};
   }
 
+  /// Whether some rows of what an expression stores may be of no group.
+  bool has_unused_rows() const {
+    return gemm().grouping() == Grouping::rows || gemm().grouping() == Grouping::masked;
+  }
+  /// Gives what the expression stores of one part the pattern back.
+  Status forget_outputs(const ProductPart& part) const {
+    for (std::size_t i = 0; i < gemm().epilogue.expression.outputs().size(); ++i)
+      if (Status ok = tools->forget_beside(gemm(), part, extra_output(i),
+                                           beside_d[index_of(extra_output(i))], kGuard,
+                                           pattern_of(extra_output(i)));
+          !ok)
+        return ok;
+    return {};
+  }
+
   /// D, and what the expression stores beside it.
   Verdict compare_expected(const GpuInputs& set, const Run& run, const PartOfRun& part) const {
     const Scaling scaling{run.alpha, run.beta, set.exact()};
-    const auto reduced =
-        tools->reduced_lines(part.problem, part.args, scaling, part.sums, part.magnitudes, part.c);
+    const auto reduced = tools->reduced_lines(part.problem, part.args, scaling, part.sums,
+                                              part.magnitudes, part.c, part.rows_before);
     if (!reduced) return tl::unexpected(failure_of(reduced.error()));
     if (gemm().epilogue.expression.stores_d()) {
       const auto values = tools->judge(part.problem, part.args, scaling, part.sums, part.magnitudes,
@@ -365,10 +382,17 @@ struct GpuChecker::Impl {
                           ? nullptr
                           : reinterpret_cast<const float*>(set[Operand::row_weights].data()) +
                                 part.segment.first;
-      if (Status ok =
-              tools->add_rows(one.problem, one.args, product, one.sums, one.magnitudes, added);
+      const auto reduced = tools->reduced_lines(one.problem, one.args, product, one.sums,
+                                                one.magnitudes, nullptr, one.rows_before);
+      if (!reduced) return broken(reduced.error());
+      if (Status ok = tools->add_rows(one.problem, one.args, product, one.sums, one.magnitudes,
+                                      added, *reduced);
           !ok)
         return broken(ok.error());
+      const Run without_c{run.contents, run.alpha, 0, run.in_place};
+      if (Verdict verdict = compare_outputs(set, without_c, one, *reduced); !verdict)
+        return verdict;
+      if (Status ok = forget_outputs(part); !ok) return broken(ok.error());
     }
     const auto count = tools->judge_added(problem, args, {run.alpha, run.beta, product.exact},
                                           added, set[Operand::c].data());
@@ -409,6 +433,8 @@ struct GpuChecker::Impl {
       if (Verdict verdict = compare_expected(set, run, one); !verdict) return verdict;
       if (Verdict verdict = compare_scales(set, run, one); !verdict) return verdict;
       if (Verdict verdict = widen_amax(set, run, one, of_d); !verdict) return verdict;
+      if (has_unused_rows())
+        if (Status ok = forget_outputs(part); !ok) return broken(ok.error());
       if (!exactly) continue;
       if (Status ok = tools->forget(gemm(), part, d, kGuard, pattern, index_d); !ok)
         return broken(ok.error());
@@ -428,7 +454,8 @@ struct GpuChecker::Impl {
     for (const Operand which : kBesideD) {
       const gpu::DeviceBuffer& written = beside_d[index_of(which)];
       if (written.bytes() == 0) continue;
-      const bool forgotten = lists_products(gemm()) && which == Operand::scale_d;
+      const bool forgotten = (lists_products(gemm()) && which == Operand::scale_d) ||
+                             (has_unused_rows() && is_extra_output(which));
       const auto beside = forgotten
                               ? tools->changed(written, pattern_of(which))
                               : tools->around(gemm(), which, written, kGuard, pattern_of(which));

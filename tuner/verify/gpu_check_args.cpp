@@ -32,10 +32,12 @@ Extra extra_of(const Gemm& g, const KilnGpuArgs& args, Operand which) {
 }
 
 /// What is computed and where it is stored is not said yet.
-CheckedExpression checked(const Gemm& g, const KilnGpuArgs& args, std::span<const Extra> reduced) {
+CheckedExpression checked(const Gemm& g, const KilnGpuArgs& args, std::span<const Extra> reduced,
+                          std::int64_t rows_before) {
   CheckedExpression all{.precision = intervals::precision_of(type_of_values(g), 0),
                         .operands = std::ssize(g.epilogue.expression.operands()),
-                        .lines = std::ssize(reduced)};
+                        .lines = std::ssize(reduced),
+                        .rows_before = rows_before};
   std::ranges::copy(intervals::steps_of(*g.epilogue.expression.program()), all.steps);
   std::ranges::copy(reduced, all.reduced);
   for (const Operand which : kOperands)
@@ -92,9 +94,9 @@ DeviceAllowance device_allowance(const Gemm& g, const Scaling& scaling) {
 }
 
 CheckedExpression compared(const Gemm& gemm, const KilnGpuArgs& args,
-                           std::span<const Extra> reduced, int output) {
+                           std::span<const Extra> reduced, int output, std::int64_t rows_before) {
   const expression::Program& program = *gemm.epilogue.expression.program();
-  CheckedExpression all = checked(gemm, args, reduced);
+  CheckedExpression all = checked(gemm, args, reduced, rows_before);
   if (output == kValueOfD) {
     all.stored = extra_of(gemm, args, Operand::d);
     all.result = program.d;
@@ -124,8 +126,8 @@ std::int64_t bytes_of_lines(const Gemm& gemm, expression::Line line) {
 }
 
 CheckedExpression put(const Gemm& gemm, const KilnGpuArgs& args, const expression::Value& value,
-                      std::span<const Extra> reduced, const Extra& to) {
-  CheckedExpression all = checked(gemm, args, reduced);
+                      std::span<const Extra> reduced, const Extra& to, std::int64_t rows_before) {
+  CheckedExpression all = checked(gemm, args, reduced, rows_before);
   all.stored = to;
   all.result = value.of[0];
   all.reduction = static_cast<std::int64_t>(value.line.how);

@@ -59,7 +59,7 @@ struct CheckedExpression {
   Extra extra[kExtraOperands] = {};
   Extra reduced[expression::kMostReduced] = {};
   Extra stored = {};
-  std::int64_t operands, lines, result = 0, reduction = 0, puts = 0;
+  std::int64_t operands, lines, result = 0, reduction = 0, puts = 0, rows_before = 0;
   intervals::ExpressionStep steps[intervals::kMostSteps] = {};
 
   /// Which kernel is called.
@@ -70,9 +70,10 @@ struct CheckedExpression {
 };
 
 /// D is compared (kValueOfD) or an output beside it. `reduced`: of the expression, in its program's
-/// order.
+/// order; `rows_before`: that a D which groups share has before this product's.
 CheckedExpression compared(const Gemm& gemm, const KilnGpuArgs& args,
-                           std::span<const Extra> reduced, int output);
+                           std::span<const Extra> reduced, int output,
+                           std::int64_t rows_before = 0);
 
 /// Where there is an Interval for each line or block that is reduced, in memory of the device.
 Extra place_of_lines(const Gemm& gemm, expression::Line line, void* memory);
@@ -80,6 +81,7 @@ std::int64_t bytes_of_lines(const Gemm& gemm, expression::Line line);
 /// Those of one value of the program are worked out and put there. `reduced`: of what is reduced
 /// before it in the program.
 CheckedExpression put(const Gemm& gemm, const KilnGpuArgs& args, const expression::Value& value,
-                      std::span<const Extra> reduced, const Extra& to);
+                      std::span<const Extra> reduced, const Extra& to,
+                      std::int64_t rows_before = 0);
 
 }  // namespace kiln::check_args

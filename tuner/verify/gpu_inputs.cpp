@@ -17,6 +17,17 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+/// Of what an expression reads or stores.
+void move_to_part(const Gemm& gemm, Operand which, const KilnGpuArgs& from, const ProductPart& part,
+                  KilnGpuArgs& to) {
+  const void* const moved = extra_of_part(gemm, which, pointer(from, which), part);
+  const std::size_t i = index_of_extra(which);
+  if (is_extra(which))
+    to.extra[i] = moved;
+  else
+    to.outputs[i] = const_cast<void*>(moved);
+}
+
 }  // namespace
 
 std::string_view name(GpuContents contents) {
@@ -235,12 +246,15 @@ PartOfRun GpuInputs::part(const ProductPart& part, const KilnGpuArgs& args, void
   if (!grouped(g)) return one;
   const Gemm ordered = in_order(g);
   one.problem = alone(*problem_, part.segment.count);
+  one.rows_before = first_row_of(g, part.segment);
   if (gathers(g)) one.args.a = rows_of_a_.data();
   if (is_gathered(g, Operand::scale_a)) one.args.scale_a = scales_of_a_.data();
   if (scatters(g)) one.args.d = rows_of_d;
   one.args.lda = part.gemm.lda();
   one.args.ldd = part.gemm.ldd();
   move_to_group(ordered, one.args, part.group, part.segment);
+  for (const Operand which : kOperands)
+    if (extra_of(g, which) != nullptr) move_to_part(g, which, args, part, one.args);
   one.args.m = part.gemm.m;
   one.args.k = part.gemm.k;
   one.args.batch = 1;

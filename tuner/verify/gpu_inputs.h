@@ -34,6 +34,7 @@ struct PartOfRun {
   const void* c = nullptr;  // what was given, which D may have taken the place of
   double* sums = nullptr;
   float* magnitudes = nullptr;
+  std::int64_t rows_before = 0;  // that a D which groups share has before this one's
 };
 
 /// Move-only; not thread-safe.

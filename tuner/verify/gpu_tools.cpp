@@ -164,10 +164,10 @@ Status GpuTools::judged(const Problem& problem, const KilnGpuArgs& args, const S
 Result<GpuTools::ReducedLines> GpuTools::reduced_lines(const Problem& problem,
                                                        const KilnGpuArgs& args,
                                                        const Scaling& scaling, const double* sums,
-                                                       const float* magnitudes,
-                                                       const void* c) const {
+                                                       const float* magnitudes, const void* c,
+                                                       std::int64_t rows_before) const {
   const Gemm& g = problem.gemm;
-  ReducedLines all;
+  ReducedLines all{.rows_before = rows_before};
   if (g.epilogue.expression.empty() || g.m == 0 || g.n == 0) return all;
   for (const expression::Value& value : g.epilogue.expression.program()->values) {
     if (value.op != expression::Op::reduced) continue;
@@ -177,7 +177,7 @@ Result<GpuTools::ReducedLines> GpuTools::reduced_lines(const Problem& problem,
     if (!memory) return tl::unexpected(memory.error());
     const auto place = check_args::place_of_lines(g, line, memory->data());
     if (Status ok = judged(problem, args, scaling, sums, magnitudes, c,
-                           check_args::put(g, args, value, all.of, place));
+                           check_args::put(g, args, value, all.of, place, rows_before));
         !ok)
       return tl::unexpected(ok.error());
     all.of.push_back(place);
@@ -190,8 +190,9 @@ Result<GpuTools::Count> GpuTools::judge_output(const Problem& problem, const Kil
                                                const Scaling& scaling, const double* sums,
                                                const float* magnitudes, const void* c,
                                                const ReducedLines& reduced, int output) const {
-  if (Status ok = judged(problem, args, scaling, sums, magnitudes, c,
-                         check_args::compared(problem.gemm, args, reduced.of, output));
+  if (Status ok =
+          judged(problem, args, scaling, sums, magnitudes, c,
+                 check_args::compared(problem.gemm, args, reduced.of, output, reduced.rows_before));
       !ok)
     return tl::unexpected(ok.error());
   return counted();
@@ -230,11 +231,22 @@ Result<GpuTools::Count> GpuTools::compared(const char* entry, const Problem& pro
 }
 
 Status GpuTools::add_rows(const Problem& part, const KilnGpuArgs& args, const Scaling& scaling,
-                          const double* sums, const float* magnitudes,
-                          const AddedRows& added) const {
-  return call("check_add_rows", {kBlocks}, args, types_of(part),
+                          const double* sums, const float* magnitudes, const AddedRows& added,
+                          const ReducedLines& reduced) const {
+  if (part.gemm.epilogue.expression.empty())
+    return call("check_add_rows", {kBlocks}, args, types_of(part),
+                device_allowance(part.gemm, scaling), sums, magnitudes, added.index, added.weights,
+                added.rows_of_d, added.values, added.errors);
+  const auto expression =
+      check_args::compared(part.gemm, args, reduced.of, kValueOfD, reduced.rows_before);
+  const auto memory = gpu::DeviceBuffer::make(device_, sizeof expression);
+  if (!memory) return tl::unexpected(memory.error());
+  Status ok = upload(memory->data(), std::as_bytes(std::span(&expression, 1)));
+  if (ok)
+    ok = call("check_add_expressed", {kBlocks}, args, types_of(part),
               device_allowance(part.gemm, scaling), sums, magnitudes, added.index, added.weights,
-              added.rows_of_d, added.values, added.errors);
+              added.rows_of_d, added.values, added.errors, memory->data());
+  return ok ? wait() : ok;  // the memory lives no longer
 }
 
 Result<GpuTools::Count> GpuTools::judge_added(const Problem& problem, const KilnGpuArgs& args,
@@ -245,6 +257,7 @@ Result<GpuTools::Count> GpuTools::judge_added(const Problem& problem, const Kiln
   if (ok)
     ok = call("check_judge_added", {kBlocks}, args, types_of(problem),
               device_allowance(in_order(problem.gemm), scaling), added.rows_of_d,
+              int{!problem.gemm.epilogue.expression.empty()},
               static_cast<const double*>(added.values), static_cast<const double*>(added.errors), c,
               counters_.data());
   if (!ok) return tl::unexpected(ok.error());
@@ -276,7 +289,11 @@ Status GpuTools::forget_beside(const Gemm& gemm, const ProductPart& part, Operan
                                std::uint64_t pattern) const {
   const Extent e = extent(part.gemm, which);
   const std::int64_t size = size_of(dtype_of(gemm, which));
-  const std::int64_t at = part.group * batch_stride(gemm, which) * size;
+  const auto* const begin = static_cast<const std::byte*>(buffer.data()) + first;
+  const std::int64_t at =
+      is_extra_output(which)
+          ? static_cast<const std::byte*>(extra_of_part(gemm, which, begin, part)) - begin
+          : part.group * batch_stride(gemm, which) * size;
   return call("check_forget", {kBlocks}, buffer.data(), pattern,
               static_cast<std::int64_t>(first) + at, e.length * size, e.lines,
               leading_dimension(part.gemm, which) * size);

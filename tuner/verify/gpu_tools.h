@@ -50,10 +50,12 @@ class GpuTools {
   struct ReducedLines {
     std::vector<check_args::Extra> of;
     std::vector<gpu::DeviceBuffer> memory;
+    std::int64_t rows_before = 0;  ///< that a D which groups share has before the product's
   };
   Result<ReducedLines> reduced_lines(const Problem& problem, const KilnGpuArgs& args,
                                      const Scaling& scaling, const double* sums,
-                                     const float* magnitudes, const void* c) const;
+                                     const float* magnitudes, const void* c,
+                                     std::int64_t rows_before) const;
   Result<Count> judge(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
                       const double* sums, const float* magnitudes, const void* c,
                       const ReducedLines& reduced) const;
@@ -85,7 +87,8 @@ class GpuTools {
     double *values = nullptr, *errors = nullptr;
   };
   Status add_rows(const Problem& part, const KilnGpuArgs& args, const Scaling& scaling,
-                  const double* sums, const float* magnitudes, const AddedRows& added) const;
+                  const double* sums, const float* magnitudes, const AddedRows& added,
+                  const ReducedLines& reduced) const;
   /// Compares a D that is the sum of such rows, and of beta · C.
   Result<Count> judge_added(const Problem& problem, const KilnGpuArgs& args, const Scaling& scaling,
                             const AddedRows& added, const void* c) const;
@@ -93,7 +96,8 @@ class GpuTools {
   /// they are by index.
   Status forget(const Gemm& gemm, const ProductPart& part, const gpu::DeviceBuffer& buffer,
                 std::size_t first, std::uint64_t pattern, const void* index_d) const;
-  /// The same of what a list's product writes beside its D.
+  /// The same of what a part writes beside its D: the scales of a list's product, what an
+  /// expression stores.
   Status forget_beside(const Gemm& gemm, const ProductPart& part, Operand which,
                        const gpu::DeviceBuffer& buffer, std::size_t first,
                        std::uint64_t pattern) const;

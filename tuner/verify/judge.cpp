@@ -62,7 +62,8 @@ class Batch {
         amax_(amax),
         shared_(part.gemm.d.dtype),
         scaling_(scaling_of(set, run)),
-        terms_(part.gemm, inputs(set, part, run), batch, along, lines_of(reduced, batch)) {
+        terms_(part.gemm, inputs(set, part, run), batch, along, lines_of(reduced, batch),
+               first_row_of(set.gemm(), part.segment)) {
     Operands output;
     output.d = const_cast<void*>(got.d);
     output.scale_d = const_cast<void*>(got.scale_d);
@@ -266,14 +267,17 @@ std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs&
   const bool stores_d = set.gemm().epilogue.expression.stores_d();
   if (!stores_d)
     if (auto failure = judge_untouched(set.gemm(), operands.d)) return failure;
-  const LinesOfBatches reduced = reduced_lines(set, scaling_of(set, run));
-  for (std::size_t part = 0; stores_d && part < set.parts().size(); ++part)
-    if (auto failure = judge_part(set, part, run, ordered, reduced, amax)) return failure;
+  for (std::size_t part = 0; part < set.parts().size(); ++part) {
+    const LinesOfBatches reduced = reduced_lines(set, part, scaling_of(set, run));
+    if (stores_d)
+      if (auto failure = judge_part(set, part, run, ordered, reduced, amax)) return failure;
+    if (auto failure = judge_outputs(set, part, run, got, reduced)) return failure;
+  }
   if (set.gemm().amax_d) {
     const bool whole = knows_integers(set) || DataSet::whole_is_cheap(set.gemm());
     if (auto failure = judge_amax(set, run, ordered, amax, whole)) return failure;
   }
-  if (auto failure = judge_outputs(set, run, got, reduced)) return failure;
+  if (auto failure = judge_unused_outputs(set, got)) return failure;
   // Where C was in D's place its rows remain.
   const bool poisoned = run.c != Run::C::in_place;
   return poisoned ? judge_unused_rows(set.gemm(), set.parts(), got, operands.index_d)

@@ -49,9 +49,11 @@ struct Outputs {
 std::optional<Failure> judge_values(DataSet& set, const Run& run, const Outputs& got);
 
 /// The same of what an expression stores beside D alone. What is made of many elements is compared
-/// where all of them are expected. `reduced`: of the set and the run.
-std::optional<Failure> judge_outputs(DataSet& set, const Run& run, const Outputs& got,
-                                     const LinesOfBatches& reduced);
+/// where all of them are expected. `reduced`: of the part and the run.
+std::optional<Failure> judge_outputs(DataSet& set, std::size_t part, const Run& run,
+                                     const Outputs& got, const LinesOfBatches& reduced);
+/// Looks for changes in their rows of no group, which were poisoned before.
+std::optional<Failure> judge_unused_outputs(const DataSet& set, const Outputs& got);
 
 /// The same of a D to whose rows those of the product are added.
 std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& got);

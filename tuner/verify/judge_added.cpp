@@ -38,7 +38,9 @@ class Sums {
       for (std::int64_t i = 0; i < columns_; ++i) {
         const std::int64_t place = view.offset(row, column(i)), at = row * columns_ + i;
         const double got = load_element(gemm_.d.dtype, view.data, place);
-        const double error = std::isfinite(error_[at]) ? error_[at] : 0;
+        // Of an expression anything may be right where the error is infinite.
+        const bool known = gemm_.epilogue.expression.empty() && !std::isfinite(error_[at]);
+        const double error = known ? 0 : error_[at];
         if (accepts(gemm_.d.dtype, value_[at], error, got)) continue;
         return Failure{
             Failure::Kind::wrong_result,
@@ -78,24 +80,27 @@ class Sums {
           std::fabs(weight) * error[j]);
   }
 
-  TermReader terms_of(const ProductPart& part, Lines::Along along) const {
+  /// `reduced`: of the part.
+  TermReader terms_of(const ProductPart& part, Lines::Along along,
+                      const LinesOfBatches& reduced) const {
     Operands operands;
     set_.bind(operands, part);
     operands.beta = 0;
-    return {part.gemm, operands, 0, along};
+    return {part.gemm, operands, 0, along, lines_of(reduced, 0), part.segment.first};
   }
   void expect_sums(const ProductPart& part, const Terms& terms) {
     some_.resize(terms.sum.size());
     off_.resize(terms.sum.size());
     expect(part.gemm, scaling(), terms, some_, off_);
     // Roundings of the product with the weight and of the sum, and the reference's own.
-    per_sum_ = 2 * allowance(part.gemm, scaling()).per_step;
+    per_sum_ = 2 * allowance(part.gemm, scaling()).per_residual;
   }
 
   void add_whole(std::size_t number) {
     const ProductPart& part = set_.parts()[number];
     const std::vector<std::int32_t>& sums = set_.whole(number, 0);
-    TermReader terms = terms_of(part, Lines::Along::rows);
+    const LinesOfBatches reduced = reduced_lines(set_, number, scaling());
+    TermReader terms = terms_of(part, Lines::Along::rows, reduced);
     const std::int64_t length = gemm_.columns_of_b();
     for (std::int64_t i = 0; i < part.gemm.m; ++i) {
       const auto line = line_of(part.gemm, Lines::Along::rows, length, sums.data() + i * length);
@@ -106,9 +111,10 @@ class Sums {
 
   void add_sampled(std::size_t number) {
     const ProductPart& part = set_.parts()[number];
+    const LinesOfBatches reduced = reduced_lines(set_, number, scaling());
     for (const Products& lines : set_.sampled(number)) {
       const bool rows = lines.lines.along == Lines::Along::rows;
-      TermReader terms = terms_of(part, lines.lines.along);
+      TermReader terms = terms_of(part, lines.lines.along, reduced);
       for (std::size_t line = 0; line < lines.lines.index.size(); ++line) {
         expect_sums(part, terms.read(lines, line, 0, rows ? gemm_.n : part.gemm.m));
         if (rows) {
@@ -123,7 +129,7 @@ class Sums {
 
   void add_c() {
     const MatrixView c = view_of(gemm_, Operand::c, operands_.c, 0);
-    per_sum_ = 2 * allowance(in_order(gemm_), scaling()).per_step;
+    per_sum_ = 2 * allowance(in_order(gemm_), scaling()).per_residual;
     for (std::int64_t row = 0; row < rows_of_d(gemm_); ++row)
       for (std::int64_t i = 0; i < columns_; ++i)
         add(row * columns_ + i,
@@ -145,7 +151,14 @@ class Sums {
 }  // namespace
 
 std::optional<Failure> judge_added(DataSet& set, const Run& run, const Outputs& got) {
-  return Sums(set, run).judge(got.d);
+  if (auto failure = Sums(set, run).judge(got.d)) return failure;
+  Run product = run;  // of which the outputs beside D are made
+  product.beta = 0;
+  for (std::size_t part = 0; part < set.parts().size(); ++part) {
+    const LinesOfBatches reduced = reduced_lines(set, part, scaling_of(set, product));
+    if (auto failure = judge_outputs(set, part, product, got, reduced)) return failure;
+  }
+  return judge_unused_outputs(set, got);
 }
 
 }  // namespace kiln

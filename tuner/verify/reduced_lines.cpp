@@ -60,7 +60,7 @@ bool reads_reduced(const Gemm& gemm) {
 
 std::vector<ExpectedLines> reduced_lines(const Gemm& gemm, const Operands& inputs,
                                          const Scaling& scaling, std::span<const KnownLines> known,
-                                         std::int64_t batch) {
+                                         std::int64_t batch, std::int64_t rows_before) {
   std::vector<ExpectedLines> all;
   if (!reads_reduced(gemm)) return all;
   for (const expression::Value& value : gemm.epilogue.expression.program()->values) {
@@ -73,7 +73,7 @@ std::vector<ExpectedLines> reduced_lines(const Gemm& gemm, const Operands& input
     ExpectedLines& lines = all.emplace_back(unknown_lines(gemm, line));
     for (const KnownLines& some : known) {
       if (some.batch() != batch || !may_hold(gemm, some, line)) continue;
-      TermReader terms(gemm, inputs, batch, some.along());
+      TermReader terms(gemm, inputs, batch, some.along(), {}, rows_before);
       // Rows and columns share elements, so each begins with none.
       LineReduction reduction(gemm, line, scaling);
       for_each_expected(gemm, scaling, some, terms, value.of[0],
@@ -92,15 +92,16 @@ std::vector<ExpectedLines> reduced_lines(const Gemm& gemm, const Operands& input
   return all;
 }
 
-LinesOfBatches reduced_lines(DataSet& set, const Scaling& scaling) {
-  const Gemm& gemm = set.gemm();
-  if (!reads_reduced(gemm)) return {};
+LinesOfBatches reduced_lines(DataSet& set, std::size_t part, const Scaling& scaling) {
+  const ProductPart& of = set.parts()[part];
+  if (!reads_reduced(of.gemm)) return {};
   Operands inputs{.beta = scaling.beta};
-  set.bind(inputs);
-  const std::vector<KnownLines> known = known_lines(set, 0);
+  set.bind(inputs, of);
+  const std::vector<KnownLines> known = known_lines(set, part);
   LinesOfBatches all;
-  for (std::int64_t batch = 0; batch < gemm.batch; ++batch)
-    all.push_back(reduced_lines(gemm, inputs, scaling, known, batch));
+  for (std::int64_t batch = 0; batch < of.gemm.batch; ++batch)
+    all.push_back(reduced_lines(of.gemm, inputs, scaling, known, batch,
+                                first_row_of(set.gemm(), of.segment)));
   return all;
 }
 

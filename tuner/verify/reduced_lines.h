@@ -36,15 +36,15 @@ class LineReduction {
 bool reads_reduced(const Gemm& gemm);
 
 /// Of one batch what the expression reduces of whole lines and reads, from the elements that are
-/// known of that batch; `inputs` as of TermReader. Nothing of an expression that reads no such
-/// values.
+/// known of that batch; `inputs` and `rows_before` as of TermReader. Nothing of an expression that
+/// reads no such values.
 std::vector<ExpectedLines> reduced_lines(const Gemm& gemm, const Operands& inputs,
                                          const Scaling& scaling, std::span<const KnownLines> known,
-                                         std::int64_t batch);
+                                         std::int64_t batch, std::int64_t rows_before = 0);
 
-/// The same of every batch of a set.
+/// The same of every batch of one of the parts of a set.
 using LinesOfBatches = std::vector<std::vector<ExpectedLines>>;
-LinesOfBatches reduced_lines(DataSet& set, const Scaling& scaling);
+LinesOfBatches reduced_lines(DataSet& set, std::size_t part, const Scaling& scaling);
 inline std::span<const ExpectedLines> lines_of(const LinesOfBatches& all, std::int64_t batch) {
   if (batch >= std::ssize(all)) return {};
   return all[static_cast<std::size_t>(batch)];

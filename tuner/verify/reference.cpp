@@ -292,7 +292,7 @@ class ExpressedRun {
   }
 
   Expected at(std::size_t result, std::size_t i) const {
-    const auto m = static_cast<double>(row(i)), n = static_cast<double>(column(i));
+    const auto m = static_cast<double>(t_.rows_before + row(i)), n = static_cast<double>(column(i));
     std::array<double, kExtraOperands> operands{};
     for (const Operand which : kOperands)
       if (is_extra(which) && present(gemm_, which))
@@ -472,9 +472,10 @@ std::vector<std::int32_t> integer_products(const Gemm& gemm, const void* a, cons
 Allowance allowance(const Gemm& gemm, const Scaling& scaling) {
   const double u = unit_roundoff(gemm);
   const bool exact = scaling.exact || stays_integer(gemm, scaling);
-  // What a smooth activation or a gate yields is not an integer, so adding to it rounds even on
-  // exact data.
-  const bool inexact = !exact || gated(gemm) || smooth(gemm.epilogue.activation);
+  // What a smooth activation, a gate or an expression yields may be no integer, so adding to it
+  // rounds even on exact data.
+  const bool inexact = !exact || gated(gemm) || smooth(gemm.epilogue.activation) ||
+                       !gemm.epilogue.expression.empty();
   Allowance allow{.per_step = exact ? 0.0 : u * kStepRoundoffs,
                   .per_residual = inexact ? u * kStepRoundoffs : 0.0,
                   .unit = u,

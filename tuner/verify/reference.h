@@ -129,6 +129,7 @@ struct Terms {
   Second second = {};
   Lines::Along along = Lines::Along::rows;
   std::int64_t line = 0, first = 0;  ///< of D: the line, and the run's first element in it
+  std::int64_t rows_before = 0;      ///< that a D which groups share has before this product's
   /// What the expression reduces and reads, in its program's order; none: nothing is known of whole
   /// lines.
   std::span<const ExpectedLines> reduced = {};

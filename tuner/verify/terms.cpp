@@ -5,8 +5,9 @@
 namespace kiln {
 
 TermReader::TermReader(const Gemm& gemm, const Operands& operands, std::int64_t batch,
-                       Lines::Along along, std::span<const ExpectedLines> reduced)
-    : gemm_(gemm), along_(along), reduced_(reduced) {
+                       Lines::Along along, std::span<const ExpectedLines> reduced,
+                       std::int64_t rows_before)
+    : gemm_(gemm), along_(along), reduced_(reduced), rows_before_(rows_before) {
   const auto add = [&](Operand which, Factor factor, const MatrixView& view) {
     terms_.push_back({which, factor, along == Lines::Along::rows ? view : view.transposed(), {}});
   };
@@ -27,6 +28,7 @@ Terms TermReader::terms_of(std::int64_t i, std::int64_t j, std::int64_t count) {
   out.second = {second_.sum, second_.magnitude, {}};
   out.along = along_, out.line = i, out.first = j;
   out.reduced = reduced_;
+  out.rows_before = rows_before_;
   for (Term& term : terms_) {
     term.values.resize(static_cast<std::size_t>(count));
     load_block(term.view, i, 1, j, count, term.values.data());

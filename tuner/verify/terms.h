@@ -16,9 +16,10 @@ namespace kiln {
 class TermReader {
  public:
   /// `operands` must hold what `gemm` (valid) has; C is read where beta is not 0.
-  /// `reduced`: of the batch, what is known of what its expression reduces.
+  /// `reduced`: of the batch, what is known of what its expression reduces. `rows_before`: as of
+  /// Terms.
   TermReader(const Gemm& gemm, const Operands& operands, std::int64_t batch, Lines::Along along,
-             std::span<const ExpectedLines> reduced = {});
+             std::span<const ExpectedLines> reduced = {}, std::int64_t rows_before = 0);
   /// Of line `i` of D, `count` elements from its element `j` on. Valid until the next call.
   template <typename Sum>
   Terms read(const LineOf<Sum>& sum, const LineOf<Sum>& magnitude, std::int64_t i, std::int64_t j,
@@ -47,6 +48,7 @@ class TermReader {
   Gemm gemm_;
   Lines::Along along_;
   std::span<const ExpectedLines> reduced_;
+  std::int64_t rows_before_;
   std::vector<Term> terms_;
   Sums first_, second_;
 };

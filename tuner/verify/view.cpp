@@ -289,6 +289,15 @@ MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64
   return view;
 }
 
+const void* extra_of_part(const Gemm& whole, Operand which, const void* base,
+                          const ProductPart& part) {
+  if (base == nullptr || whole.grouping() == Grouping::none) return base;
+  const bool of_group = expression::has_index(*extra_of(whole, which), Index::batch);
+  const MatrixView view = view_of(whole, which, base, of_group ? part.group : 0);
+  const std::int64_t row = whole.grouping() == Grouping::rows ? part.segment.first : 0;
+  return static_cast<const std::byte*>(view.data) + offset_bytes(view.dtype, view.offset(row, 0));
+}
+
 MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor) {
   const FactorColumns columns = columns_of(gemm, factor);
   of_product.data = static_cast<const std::byte*>(of_product.data) +

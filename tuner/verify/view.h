@@ -7,6 +7,7 @@
 
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
+#include "generator/problem/groups.h"
 #include "kiln/gemm.hpp"
 
 namespace kiln {
@@ -63,6 +64,10 @@ struct MatrixView {
 /// element. A bias has a stride of 0 where its values repeat, and so has an operand or output of an
 /// expression along an index that it lacks. With a gate op(B) and the bias have 2n columns.
 MatrixView view_of(const Gemm& gemm, Operand which, const void* base, std::int64_t batch);
+/// The first element that a part of a problem (rows or a product of a batch, by groups.h) has of an
+/// operand or output of the expression, from which view_of() its own problem sees it; null stays.
+const void* extra_of_part(const Gemm& whole, Operand which, const void* base,
+                          const ProductPart& part);
 /// Those columns of a matrix with as many as op(B) has (without scales) that make D's n columns in
 /// one of the two products. Without a gate all of them.
 MatrixView columns_under(const Gemm& gemm, MatrixView of_product, Factor factor);

@@ -75,6 +75,9 @@ struct KilnArgs {
   long long reduced_stride[4];  // of what those values become
   void* reduced[4];
   //% end
+  //% if reads_m
+  long long first_row;  // of a group that shares D with others: D's row that is its first
+  //% end
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.

@@ -20,7 +20,8 @@ struct CheckedExpression {
   Extra reduced[kMostReduced];  // an Interval for each line and block that is reduced and read
   Extra stored;  // what is compared: D, or an output beside it; or what such intervals are put in
   i64 operands, lines, result, reduction;
-  i64 puts;  // whether intervals are put, not compared
+  i64 puts;         // whether intervals are put, not compared
+  i64 rows_before;  // that a D which groups share has before this product's
   ExpressionStep steps[kMostSteps];
 };
 
@@ -58,7 +59,8 @@ KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allow
   for (int r = 0; r < e.lines; ++r)
     reduced[r] = ((const Interval*)e.reduced[r].data)[place_in(e.reduced[r], batch, row, column)];
   return expression_interval(e.steps, int(e.result), e.precision, products, operands,
-                             e.lines == 0 ? nullptr : reduced, double(row), double(column));
+                             e.lines == 0 ? nullptr : reduced, double(e.rows_before + row),
+                             double(column));
 }
 
 KILN_DEVICE void count_wrong(u64* out, i64 index) {
@@ -183,4 +185,26 @@ extern "C" __global__ void check_put_blocks(const __grid_constant__ KilnGpuArgs 
     ((Interval*)e.stored.data)[place_in(e.stored, batch, row0, column0)] =
         block_of(g, t, allow, {sums, magnitudes, c}, e, batch, row0, column0, rows, columns);
   }
+}
+
+/// check_add_rows() of what an expression makes of each element.
+extern "C" __global__ void check_add_expressed(const __grid_constant__ KilnGpuArgs g,
+                                               const __grid_constant__ Types t,
+                                               const __grid_constant__ Allowance allow,
+                                               const double* sums, const float* magnitudes,
+                                               const int* index, const float* weights,
+                                               i64 rows_of_d, double* values, double* errors,
+                                               const CheckedExpression* expression) {
+  const CheckedExpression& e = *expression;
+  for (i64 column = blockIdx.x * i64(blockDim.x) + threadIdx.x; column < g.n;
+       column += i64(gridDim.x) * blockDim.x)
+    for (i64 row = 0; row < g.m; ++row) {
+      if (index[row] < 0) continue;
+      const i64 to = index[row] < rows_of_d ? index[row] : rows_of_d - 1, at = to * g.n + column;
+      const Interval all = stored_of(g, t, allow, {sums, magnitudes, nullptr}, e, 0, row, column);
+      const ExpectedReduction one = expected_in(all, e.precision);
+      const double weight = weights == nullptr ? 1 : double(weights[row]);
+      errors[at] += fabs(weight) * one.error;
+      add_term(weight * one.value, 2 * allow.per_residual, values[at], errors[at]);
+    }
 }

@@ -59,6 +59,9 @@ struct KilnGpuArgs {
   long long output_ld[4], output_stride[4];
   void* reduced[4];  // what the values in the workspace become
   long long reduced_stride[4];
+  //% if row_groups
+  long long first_row;  // of a group that shares D with others: D's row that is its first
+  //% end
   //% end
 };
 

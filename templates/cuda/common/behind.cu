@@ -17,11 +17,19 @@ struct Behind {
   TypeD* d;
   //% end
   i64 ldd;
+  //% if scatter
+  const void* index_d;  // of rows of the product, their rows of D
+  i64 rows_of_d;
+  //% end
   //% include expression/behind_members
 };
 KILN_DEVICE Behind behind_of(const KilnGpuArgs& args, i64 batch) {
   Behind out;
   //% include expression/behind_d
+  //% if scatter
+  out.index_d = args.index_d;
+  out.rows_of_d = args.rows_of_d;
+  //% end
   //% include expression/behind_pointers
   return out;
 }
@@ -170,7 +178,11 @@ KILN_DEVICE void store_together(const Behind& out, i64 row, i64 first, i64 left,
                                 const ReadBehind (&x)[kTogetherBehind],
                                 const Real (&d)[kTogetherBehind]) {
   //% include expression/behind_some_stored
-  //% if behind_d
+  //% if behind_d && scatter
+  store_some(out.d + listed_row(out.index_d, row, out.rows_of_d) * out.ldd + first, left,
+             [&](int i) { return d[i]; });
+  //% end
+  //% if behind_d && !scatter
   store_some(out.d + row * out.ldd + first, left, [&](int i) { return d[i]; });
   //% end
 }
@@ -214,11 +226,6 @@ extern "C" __global__ void __launch_bounds__(kBehind)
   //% if overlaps
   wait_for_previous_grid();  // the next grid's blocks would take the place of this one's last
   //% end
-  //% if behind_rows
-  const i64 rows = args.m;
-  //% else
-  const i64 rows = 1;
-  //% end
   //% if behind_columns
   const i64 columns = args.n;
   //% else
@@ -228,10 +235,19 @@ extern "C" __global__ void __launch_bounds__(kBehind)
   const int team = int(blockIdx.y) * teams + int(threadIdx.x) / kTeam;
   constexpr int kPiece = kTeam * kTogetherBehind;  // elements
   const int own = int(threadIdx.x) % kTeam * kTogetherBehind;
-  for (i64 batch = blockIdx.z; batch < args.batch; batch += gridDim.z) {
-    const Behind out = behind_of(args, batch);
+  for (i64 matrix = blockIdx.z; matrix < matrices_of(args); matrix += gridDim.z) {
+    //% if behind_rows
+    const i64 rows = rows_of(args, matrix);
+    //% else
+    const i64 rows = 1;
+    //% end
+    i64 batch = matrix;
     for (i64 row = i64(blockIdx.x) * blockDim.y + threadIdx.y; row < rows;
          row += i64(gridDim.x) * blockDim.y) {
+      //% if row_groups
+      if (!find_group(args, row, batch)) break;
+      //% end
+      const Behind out = behind_of(args, batch);
       LineBehind line;
       _Pragma("unroll 1") for (i64 piece = i64(team) * kPiece; piece < columns;
                                piece += i64(gridDim.y) * teams * kPiece) {

@@ -101,6 +101,9 @@ KILN_DEVICE KilnGpuArgs args_of_group(const KilnGpuArgs& args, i64 group, i64 fi
   KilnGpuArgs own = args;
   own.m = rows;
   own.batch = 1;
+  //% if expression && !masked
+  own.first_row = first_row;
+  //% end
   //% if gather
   own.index_a = static_cast<const int*>(args.index_a) + first_row;
   //% else

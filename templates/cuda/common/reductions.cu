@@ -161,6 +161,45 @@ struct Reduced<LogSumExp, Threads> {
 //% if overlaps
 KILN_DEVICE void wait_for_previous_grid();
 //% end
+
+/// How many matrices have rows of their own: groups of rows share one.
+KILN_DEVICE i64 matrices_of(const KilnGpuArgs& args) {
+  //% if row_groups
+  //% if masked
+  return args.batch;
+  //% else
+  return 1;
+  //% end
+  //% else
+  return args.batch;
+  //% end
+}
+/// The rows of one that may be of a group.
+KILN_DEVICE i64 rows_of(const KilnGpuArgs& args, i64 matrix) {
+  //% if row_groups
+  //% if masked
+  const i64 there = static_cast<const i32*>(args.groups)[matrix];
+  return there < args.m ? there : args.m;
+  //% else
+  return args.m;
+  //% end
+  //% else
+  return args.m;
+  //% end
+}
+//% if row_groups
+/// Whether a row is of a group. Of those that share one matrix that is the first that ends behind
+/// it, which then is in `group`, where an earlier row's was.
+KILN_DEVICE bool find_group(const KilnGpuArgs& args, i64 row, i64& group) {
+  //% if masked
+  return true;
+  //% else
+  const i32* const ends = static_cast<const i32*>(args.groups);
+  while (group < args.batch && ends[group] <= row) ++group;
+  return group < args.batch;
+  //% end
+}
+//% end
 //% if reduces
 KILN_DEVICE Real* values_of(const KilnGpuArgs& args, int i, i64 batch) {
   return static_cast<Real*>(args.outputs[i]) + batch * args.output_stride[i];
@@ -184,17 +223,23 @@ KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) 
   if (threadIdx.x % kRowTeam == 0) store_reduced<T>(args, i, batch, row, x);
 }
 //% if reduces_first
-/// Calls f(row) for the rows of this thread's team.
+/// Calls f(batch, row) for the rows of this thread's team, `batch` being the group where rows are
+/// those of groups.
 template <typename F>
-KILN_DEVICE void for_rows(const KilnGpuArgs& args, F&& f) {
+KILN_DEVICE void for_rows(const KilnGpuArgs& args, i64 batch, F&& f) {
   constexpr int kTeams = kReducing / kRowTeam;
-  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < args.m;
-       row += i64(gridDim.x) * kTeams)
-    f(row);
+  const i64 rows = rows_of(args, batch);
+  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < rows;
+       row += i64(gridDim.x) * kTeams) {
+    //% if row_groups
+    if (!find_group(args, row, batch)) break;
+    //% end
+    f(batch, row);
+  }
 }
 template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, i64 batch, int i) {
-  for_rows(args, [&](i64 row) { reduce_row<R, T>(args, i, batch, row); });
+  for_rows(args, batch, [&](i64 of, i64 row) { reduce_row<R, T>(args, i, of, row); });
 }
 //% if reduces_columns
 template <typename R, typename T>
@@ -213,9 +258,9 @@ KILN_DEVICE void reduce_columns(const KilnGpuArgs& args, i64 batch, int i) {
 /// Rows, each into its first value.
 template <typename R, typename T>
 KILN_DEVICE void reduce_all(const KilnGpuArgs& args, i64 batch, int i) {
-  for_rows(args, [&](i64 row) {
+  for_rows(args, batch, [&](i64 of, i64 row) {
     const i64 ld = args.output_ld[i];
-    Real* const values = values_of(args, i, batch) + row * ld;
+    Real* const values = values_of(args, i, of) + row * ld;
     const Real x = Reduced<R, RowTeam>::of(Line{values, ld, 1});
     if (threadIdx.x % kRowTeam == 0) *values = x;
   });
@@ -229,7 +274,7 @@ extern "C" __global__ void __launch_bounds__(kReducing)
   wait_for_previous_grid();
   //% end
   const int output = int(blockIdx.y);
-  for (i64 batch = blockIdx.z; batch < args.batch; batch += gridDim.z) {
+  for (i64 batch = blockIdx.z; batch < matrices_of(args); batch += gridDim.z) {
     //% include expression/reductions
   }
 }

@@ -113,7 +113,15 @@ struct Ahead {
 };
 KILN_DEVICE void load_ahead(Ahead& all, const KilnGpuArgs& args, const Work& work, u32 row_offset,
                             int thread) {
+  //% if row_groups
+  const Output out = output_of_group(args, work.batch, work.first_row, work.rows);
+  //% end
+  //% if k_groups
+  const Output out = output_of_group(args, work.batch);
+  //% end
+  //% if !groups
   const Output out = output_of(args, work.batch);
+  //% end
   const WarpTile at = warp_tile(out, work, row_offset, thread);
   _Pragma("unroll") for (int turn = 0; turn < kTurns; ++turn)
     load_turn(all.words[turn], out, at, turn, thread & 31);
@@ -132,7 +140,22 @@ KILN_DEVICE void store_tile(
     const Ahead& loaded,
     //% end
     u32 row_offset, int group, int thread) {
+  //% if row_groups
+  Output out = output_of_group(args, work.batch, work.first_row, work.rows);
+  //% end
+  //% if k_groups
+  Output out = output_of_group(args, work.batch);
+  //% end
+  //% if !groups
   Output out = output_of(args, work.batch);
+  //% end
+  //% if row_groups && store == tma
+  //% if masked
+  const int first_row = work.batch * int(args.stride_d / args.ldd);
+  //% else
+  const int first_row = work.first_row;
+  //% end
+  //% end
   //% if halves
   find_exponents(out, args, work.batch);
   //% end
@@ -219,10 +242,17 @@ KILN_DEVICE void store_tile(
     //% if store == tma
     fence_async_shared();
     __syncwarp();
+    //% if row_groups
+    if (lane == 0) {
+      of_turn::store_rows(map_d, here, out, row_of(left, right), column_of(left, right), first_row);
+      tma_store_commit();
+    }
+    //% else
     if (lane == 0) {
       tma_store_3d(map_d, here, int(column_of(left, right)), int(row_of(left, right)), work.batch);
       tma_store_commit();
     }
+    //% end
     //% end
     //% if store == staged
     __syncwarp();

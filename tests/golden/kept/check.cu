@@ -886,10 +886,11 @@ KILN_DEVICE Interval called(const ExpressionStep& f, const Interval* of, int tru
   }
 }
 
-/// The value of step `result`. `operands`: of the element, in the order of the expression's;
-/// `reduced`: what the element's lines are, in the order of the steps (null: it is not known).
+/// The value of step `result`. `products`: the product's element, or those of a gate's two;
+/// `operands`: of the element, in the order of the expression's; `reduced`: what the element's
+/// lines are, in the order of the steps (null: it is not known).
 KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result,
-                                         const Precision& p, const Interval& acc,
+                                         const Precision& p, const Interval (&products)[2],
                                          const double* operands, const Interval* reduced, double m,
                                          double n) {
   Interval x[kMostSteps];
@@ -899,7 +900,7 @@ KILN_DEVICE Interval expression_interval(const ExpressionStep* steps, int result
     const ExpressionStep& step = steps[i];
     truth[i] = 0;
     if (step.op == op_acc) {
-      x[i] = acc;
+      x[i] = products[step.which == 2 ? 1 : 0];
     } else if (step.op == op_operand) {
       // Values of fp32 round what is loaded from fp64.
       ExpressionStep load = step;
@@ -1202,7 +1203,7 @@ extern "C" __global__ void check_add_rows(const __grid_constant__ KilnGpuArgs g,
       expect(g, t, allow, {sums, magnitudes, nullptr}, 0, row, column, value, error);
       const double weight = weights == nullptr ? 1 : double(weights[row]);
       errors[at] += fabs(weight) * error;
-      add_term(weight * value, 2 * allow.per_step, values[at], errors[at]);
+      add_term(weight * value, 2 * allow.per_residual, values[at], errors[at]);
     }
 }
 
@@ -1211,19 +1212,22 @@ extern "C" __global__ void check_add_rows(const __grid_constant__ KilnGpuArgs g,
 extern "C" __global__ void check_judge_added(const __grid_constant__ KilnGpuArgs g,
                                              const __grid_constant__ Types t,
                                              const __grid_constant__ Allowance allow, i64 rows_of_d,
-                                             const double* values, const double* errors,
-                                             const void* c, u64* out) {
+                                             int expressed, const double* values,
+                                             const double* errors, const void* c, u64* out) {
   for (i64 i = blockIdx.x * i64(blockDim.x) + threadIdx.x; i < rows_of_d * g.n;
        i += i64(gridDim.x) * blockDim.x) {
     const i64 row = i / g.n, column = i % g.n;
     double value = values[i], error = errors[i];
     if (g.beta != 0)
-      add_term(g.beta * load(c, t.d, row * g.ldc + column), 2 * allow.per_step, value, error);
+      add_term(g.beta * load(c, t.d, row * g.ldc + column), 2 * allow.per_residual, value, error);
+    // Of an expression anything may be right where the error is infinite.
+    const bool anything = expressed && error == error && !isfinite(error);
     if (!isfinite(error)) error = 0;
     const double got = load(g.d, t.d, row * g.ldd + column);
-    const bool right = value != value ? got != got
-                                      : got == value || (got >= rounded(t.d, value - error) &&
-                                                         got <= rounded(t.d, value + error));
+    const bool right = anything         ? true
+                       : value != value ? got != got
+                                        : got == value || (got >= rounded(t.d, value - error) &&
+                                                           got <= rounded(t.d, value + error));
     if (right) continue;
     atomicAdd(&out[0], 1ull);
     atomicMin(&out[1], u64(i));
@@ -1306,7 +1310,8 @@ struct CheckedExpression {
   Extra reduced[kMostReduced];  // an Interval for each line and block that is reduced and read
   Extra stored;  // what is compared: D, or an output beside it; or what such intervals are put in
   i64 operands, lines, result, reduction;
-  i64 puts;  // whether intervals are put, not compared
+  i64 puts;         // whether intervals are put, not compared
+  i64 rows_before;  // that a D which groups share has before this product's
   ExpressionStep steps[kMostSteps];
 };
 
@@ -1326,18 +1331,25 @@ KILN_DEVICE bool is_first(i64 step, i64 per, i64 at) {
 KILN_DEVICE Interval stored_of(const KilnGpuArgs& g, const Types& t, const Allowance& allow,
                                const Known& known, const CheckedExpression& e, i64 batch, i64 row,
                                i64 column) {
-  const i64 i = (batch * g.m + row) * g.n + column;
-  double value, error, operands[8];
-  Interval reduced[kMostReduced];
-  affine(g, t, allow, known.sums[i], known.magnitudes[i], known.c,
-         batch * g.stride_c + row * g.ldc + column, row, column, value, error);
+  const bool two = allow.gate != 0;
+  const i64 line = (batch * g.m + row) * (two ? 2 * g.n : g.n);
+  Interval products[2], reduced[kMostReduced];
+  for (int p = 0; p < (two ? 2 : 1); ++p) {
+    // Of the product's columns.
+    const i64 at = !two ? column : allow.interleaved ? 2 * column + p : p * g.n + column;
+    double value, error;
+    affine(g, t, allow, known.sums[line + at], known.magnitudes[line + at], known.c,
+           batch * g.stride_c + row * g.ldc + column, row, at, value, error);
+    products[p] = within(value, error, e.precision);
+  }
+  double operands[8];
   for (int o = 0; o < e.operands; ++o)
     operands[o] =
         load(e.extra[o].data, int(e.extra[o].type), place_in(e.extra[o], batch, row, column));
   for (int r = 0; r < e.lines; ++r)
     reduced[r] = ((const Interval*)e.reduced[r].data)[place_in(e.reduced[r], batch, row, column)];
-  return expression_interval(e.steps, int(e.result), e.precision, within(value, error, e.precision),
-                             operands, e.lines == 0 ? nullptr : reduced, double(row),
+  return expression_interval(e.steps, int(e.result), e.precision, products, operands,
+                             e.lines == 0 ? nullptr : reduced, double(e.rows_before + row),
                              double(column));
 }
 
@@ -1463,4 +1475,26 @@ extern "C" __global__ void check_put_blocks(const __grid_constant__ KilnGpuArgs 
     ((Interval*)e.stored.data)[place_in(e.stored, batch, row0, column0)] =
         block_of(g, t, allow, {sums, magnitudes, c}, e, batch, row0, column0, rows, columns);
   }
+}
+
+/// check_add_rows() of what an expression makes of each element.
+extern "C" __global__ void check_add_expressed(const __grid_constant__ KilnGpuArgs g,
+                                               const __grid_constant__ Types t,
+                                               const __grid_constant__ Allowance allow,
+                                               const double* sums, const float* magnitudes,
+                                               const int* index, const float* weights,
+                                               i64 rows_of_d, double* values, double* errors,
+                                               const CheckedExpression* expression) {
+  const CheckedExpression& e = *expression;
+  for (i64 column = blockIdx.x * i64(blockDim.x) + threadIdx.x; column < g.n;
+       column += i64(gridDim.x) * blockDim.x)
+    for (i64 row = 0; row < g.m; ++row) {
+      if (index[row] < 0) continue;
+      const i64 to = index[row] < rows_of_d ? index[row] : rows_of_d - 1, at = to * g.n + column;
+      const Interval all = stored_of(g, t, allow, {sums, magnitudes, nullptr}, e, 0, row, column);
+      const ExpectedReduction one = expected_in(all, e.precision);
+      const double weight = weights == nullptr ? 1 : double(weights[row]);
+      errors[at] += fabs(weight) * one.error;
+      add_term(weight * one.value, 2 * allow.per_residual, values[at], errors[at]);
+    }
 }

@@ -629,6 +629,15 @@ struct Reduced<LogSumExp, Threads> {
 };
 
 KILN_DEVICE void wait_for_previous_grid();
+
+/// How many matrices have rows of their own: groups of rows share one.
+KILN_DEVICE i64 matrices_of(const KilnGpuArgs& args) {
+  return args.batch;
+}
+/// The rows of one that may be of a group.
+KILN_DEVICE i64 rows_of(const KilnGpuArgs& args, i64 matrix) {
+  return args.m;
+}
 KILN_DEVICE Real* values_of(const KilnGpuArgs& args, int i, i64 batch) {
   return static_cast<Real*>(args.outputs[i]) + batch * args.output_stride[i];
 }
@@ -645,24 +654,27 @@ KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) 
   const Real x = Reduced<R, RowTeam>::of(line);
   if (threadIdx.x % kRowTeam == 0) store_reduced<T>(args, i, batch, row, x);
 }
-/// Calls f(row) for the rows of this thread's team.
+/// Calls f(batch, row) for the rows of this thread's team, `batch` being the group where rows are
+/// those of groups.
 template <typename F>
-KILN_DEVICE void for_rows(const KilnGpuArgs& args, F&& f) {
+KILN_DEVICE void for_rows(const KilnGpuArgs& args, i64 batch, F&& f) {
   constexpr int kTeams = kReducing / kRowTeam;
-  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < args.m;
-       row += i64(gridDim.x) * kTeams)
-    f(row);
+  const i64 rows = rows_of(args, batch);
+  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < rows;
+       row += i64(gridDim.x) * kTeams) {
+    f(batch, row);
+  }
 }
 template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, i64 batch, int i) {
-  for_rows(args, [&](i64 row) { reduce_row<R, T>(args, i, batch, row); });
+  for_rows(args, batch, [&](i64 of, i64 row) { reduce_row<R, T>(args, i, of, row); });
 }
 /// Rows, each into its first value.
 template <typename R, typename T>
 KILN_DEVICE void reduce_all(const KilnGpuArgs& args, i64 batch, int i) {
-  for_rows(args, [&](i64 row) {
+  for_rows(args, batch, [&](i64 of, i64 row) {
     const i64 ld = args.output_ld[i];
-    Real* const values = values_of(args, i, batch) + row * ld;
+    Real* const values = values_of(args, i, of) + row * ld;
     const Real x = Reduced<R, RowTeam>::of(Line{values, ld, 1});
     if (threadIdx.x % kRowTeam == 0) *values = x;
   });
@@ -673,7 +685,7 @@ extern "C" __global__ void __launch_bounds__(kReducing)
     kiln_reduce(const __grid_constant__ KilnGpuArgs args) {
   wait_for_previous_grid();
   const int output = int(blockIdx.y);
-  for (i64 batch = blockIdx.z; batch < args.batch; batch += gridDim.z) {
+  for (i64 batch = blockIdx.z; batch < matrices_of(args); batch += gridDim.z) {
     if (output == 0) reduce_rows<Sum, float>(args, batch, 0);
     if (output == 1) reduce_all<LogSumExp, float>(args, batch, 1);
   }
@@ -931,9 +943,10 @@ KILN_DEVICE void prefetch_tile(const KilnGpuArgs& args, const Work& work, u32 ro
 }
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(const Acc (&sums)[kSubtiles][kSums], const Work& work,
-                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                            u32 row_offset, int group, int thread) {
+KILN_DEVICE void store_tile(
+    const Acc (&sums)[kSubtiles][kSums],
+    const Work& work, const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+    u32 row_offset, int group, int thread) {
   Output out = output_of(args, work.batch);
   keep_in_register(out.alpha);
   const int warp = thread / 32, lane = thread & 31;

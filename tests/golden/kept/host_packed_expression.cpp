@@ -63,6 +63,7 @@ struct KilnArgs {
   long long output_ld[4], output_stride[4];
   long long reduced_stride[4];  // of what those values become
   void* reduced[4];
+  long long first_row;  // of a group that shares D with others: D's row that is its first
 };
 
 /// Values of bias_kind and activation: those of kiln::Bias and kiln::Activation. 0 is none.
@@ -127,6 +128,7 @@ struct Output {
   i64 ldd, ldc;
   Real alpha, beta;
   Partial partial;
+  i64 first_row;
   const float* x0;
   const Bfloat* x1;
   const float* x2;
@@ -149,6 +151,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.ldc = args.ldc;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  out.first_row = args.first_row;
   out.x0 = static_cast<const float*>(args.extra[0]);
   out.x1 = static_cast<const Bfloat*>(args.extra[1]);
   out.x2 = static_cast<const float*>(args.extra[2]);
@@ -259,7 +262,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     const Value x3 = apart<L>(out.x3 + column * out.ld3 + row, out.ld3, columns);
     const Value acc = v;
     const Value t0 = fused(acc, x0, x1);
-    v = fused((t0 > x2 ? tangent(t0) : t0 / Value(Real(3.0))), x3, Value(Real(row))) - counted<L>(column, Iota<L>{});
+    v = fused((t0 > x2 ? tangent(t0) : t0 / Value(Real(3.0))), x3, Value(Real(row + out.first_row))) - counted<L>(column, Iota<L>{});
     store_real<L>(out.y0 + row * out.ldy0 + column, t0 * t0, columns);
     scatter<L>(out.y1 + column * out.ldy1 + row, out.ldy1, t0, columns);
   }

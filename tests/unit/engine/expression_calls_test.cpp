@@ -155,6 +155,31 @@ TEST(ExpressionCalls, AGateRunsTheKernelOfAnother) {
   EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
 }
 
+TEST(ExpressionCalls, ThePlainLoopIsRightBesideGroups) {
+  for (const char* keys :
+       {"rows epilogue=d=gelu(acc+b[batch,n])+r[m,n]+m;q[m]=sum(acc)",
+        "rows gather=rows rows_of_a=9 scatter=rows rows_of_d=50 epilogue=y=acc*t[batch,n];"
+        "s[m,n/8]=max(abs(y))+1;d=y/s[m,n/8]-sum[m](y)",
+        "rows scatter=weighted rows_of_d=20 epilogue=q[m]=max(acc);z[m,n]=acc;d=acc*b[batch,n]+m",
+        "rows scatter=add rows_of_d=20 epilogue=d=acc-max[m](acc)",
+        "masked epilogue=d=acc-max[m](acc)+b[batch,n]*m;q[batch,m]=sum(acc)",
+        "k epilogue=d=acc-sum[n](acc)+m;s[batch,n]=max(acc);a[batch]=sum(acc)"}) {
+    const Gemm gemm = problem(fmt::format("fp32 N T 37 45 20 groups=4 grouped={}", keys));
+    const Problem canonical = Problem::of(gemm).value();
+    const Verdict verdict = verify(gemm, [&](const Operands& operands) -> Status {
+      const HostArgs args = make_args(canonical, operands);
+      for (int thread = 0; thread < 2; ++thread)
+        if (Status ran = run_reference(canonical, args, nullptr, thread, 2); !ran) return ran;
+      return {};
+    });
+    EXPECT_TRUE(verdict) << text(gemm) << ": " << test::why(verdict);
+    // And by the kernels that an engine chooses.
+    Opened kiln;
+    const Verdict called = test::check(*kiln.engine, gemm);
+    EXPECT_TRUE(called) << text(gemm) << ": " << test::why(called);
+  }
+}
+
 constexpr const char* kOutputs =
     "fp32 N N 3 4 2 epilogue=y=acc+r[m,n];d=relu(y);q[m]=sum(y*y);t[n,m]:fp16=y;a[]=max(abs(y));"
     "l[n]=logsumexp(y)";

@@ -472,7 +472,6 @@ TEST(Expressions, AProblemRefusesWhatCannotBeBesideThem) {
   EXPECT_EQ(refusal("amax=1"), wanted("amax"));
   EXPECT_EQ(refusal("packed_b=1"), wanted("packed_b"));
   EXPECT_EQ(refusal("out=fp8_e4m3 scale_d=tensor"), wanted("scale_d"));
-  EXPECT_EQ(refusal("groups=2 grouped=rows"), wanted("group"));
   EXPECT_EQ(refusal(""), "taken");
   EXPECT_EQ(refusal("out=fp8_e4m3"), "taken");
   EXPECT_EQ(refusal("out=s8"), "taken");
@@ -497,6 +496,49 @@ TEST(Expressions, AProblemRefusesWhatCannotBeBesideThem) {
   ASSERT_FALSE(short_lines);
   EXPECT_EQ(short_lines.error().message,
             "epilogue = d=acc*x0[m,n]:ld=15: ld of x0 = 15: must be at least 16");
+}
+
+TEST(Expressions, BesideGroupsSayWhatCannotBe) {
+  const auto refusal = [](std::string_view keys, std::string_view epilogue) {
+    const auto gemm =
+        parse_gemm(fmt::format("fp16 N T 8 16 32 groups=2 {} epilogue={}", keys, epilogue));
+    return gemm ? std::string("taken") : gemm.error().message;
+  };
+  const auto expect = [&](std::string_view keys, std::string_view epilogue, std::string_view text,
+                          std::string_view why) {
+    EXPECT_EQ(refusal(keys, epilogue), fmt::format("epilogue = {}: {}", text, why));
+  };
+  for (const char* epilogue : {"d=acc*b[batch,n]+r[m,n]", "d=acc;q[m]=sum(acc)", "z[m,n]=acc",
+                               "s[m,n/8]=max(abs(acc));d=acc/s[m,n/8]", "d=acc-sum[m](acc)*m"})
+    EXPECT_EQ(refusal("grouped=rows", epilogue), "taken") << epilogue;
+  EXPECT_EQ(refusal("grouped=masked", "d=acc*b[batch,n]+r[batch,m,n]+t[m,n];q[batch,m]=sum(acc)"),
+            "taken");
+  EXPECT_EQ(refusal("grouped=k", "d=acc*b[batch,n];s[batch,n]=sum(acc);a[batch]=max(acc)"),
+            "taken");
+  EXPECT_EQ(refusal("grouped=rows", "d=acc+r[n,m]:ld=9"), "taken");
+  EXPECT_EQ(refusal("grouped=rows scatter=add", "d=acc+r[m,n]:fp16"), "taken");
+
+  expect("grouped=rows", "d=acc*s[batch,m]", "d=acc*x0[batch,m]",
+         "x0 has the indices batch and m: grouping = rows: rows of all groups are those of one D");
+  expect("grouped=rows", "d=acc;s[n]=sum(acc)", "d=acc;y0[n]=sum(acc)",
+         "y0 lacks the index m: grouping = rows: how many rows a group has is not known before");
+  expect("grouped=masked", "d=acc;a[batch]=sum(acc)", "d=acc;y0[batch]=sum(acc)",
+         "y0 lacks the index m: grouping = masked: how many rows a group has is not known before");
+  expect("grouped=masked", "d=acc-max[n](acc)", "d=acc-max[n](acc)",
+         "it reduces along m: grouping = masked: how many rows a group has is not known before");
+  expect("grouped=rows", "d=acc*c[m/2,n]", "d=acc*x0[m/2,n]",
+         "x0 is shared by 2 rows: grouping = rows: a group may begin at any of them");
+  expect("grouped=rows", "d=acc*c[n,m]", "d=acc*x0[n,m]",
+         "x0 has lines along m: grouping = rows: needs ld");
+  expect("grouped=rows scatter=add", "d=acc+r[m,n]", "d=acc+x0[m,n]",
+         "x0 needs a type: scatter = add");
+  expect("grouped=rows scatter=rows", "q[m]=sum(acc)", "y0[m]=sum(acc)",
+         "it has no d: scatter = rows: must be none");
+  expect("grouped=rows scatter=weighted out=fp8_e4m3", "d=acc*2", "d=acc*2",
+         "d.dtype = fp8_e4m3: scatter = weighted: codes are not added");
+  expect("grouped=list", "d=acc*2", "d=acc*2", "there is no list beside it");
+  expect("grouped=masked", "d=acc;q[m]=sum(acc)", "d=acc;y0[m]=sum(acc)",
+         "y0 needs the index batch: batch = 2");
 }
 
 }  // namespace kiln::expression_test

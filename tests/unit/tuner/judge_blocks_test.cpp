@@ -150,7 +150,7 @@ TEST_P(JudgeBlocks, KeepsNaNInItsBlock) {
 TEST_P(JudgeBlocks, ExpectsLittleOfMostElements) {
   Bed bed(problem_of(GetParam()), Data::uniform);
   const Scaling scaling = scaling_of(bed.set, {});
-  const LinesOfBatches reduced = reduced_lines(bed.set, scaling);
+  const LinesOfBatches reduced = reduced_lines(bed.set, 0, scaling);
   Operands inputs;
   bed.set.bind(inputs);
   const auto& program = *bed.gemm.epilogue.expression.program();

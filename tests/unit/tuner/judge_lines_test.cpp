@@ -124,7 +124,7 @@ TEST_P(JudgeLines, ExpectsLittleOfMostElements) {
   for (const Order order : {Order::row_major, Order::column_major}) {
     Bed bed(problem(GetParam(), order), Data::uniform);
     const Scaling scaling = scaling_of(bed.set, {});
-    const LinesOfBatches reduced = reduced_lines(bed.set, scaling);
+    const LinesOfBatches reduced = reduced_lines(bed.set, 0, scaling);
     Operands inputs;
     bed.set.bind(inputs);
     const auto& program = *bed.gemm.epilogue.expression.program();

@@ -79,8 +79,9 @@ constexpr expression::Dialect kDialect{
     .reduce_block = "BlocksOf<{how}, {per}>::reduce(blocks.{x}, columns);",
     .value = "Real",
     .second = "second",
-    .m = "Value(Real(row))",
+    .m = "Value(Real(row + out.first_row))",
     .n = "counted<L>(column, Iota<L>{})",
+    .first_row = "args.first_row",
     .fetch = "__builtin_prefetch(out.{x} + to * out.{ld} + first, {write});"};
 
 }  // namespace

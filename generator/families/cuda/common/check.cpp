@@ -27,6 +27,7 @@ Source gpu_check_source(const DeviceCaps& device) {
       const auto part = expand(file.text, {{"scales", "1"},
                                            {"zeros", "1"},
                                            {"groups", "0"},
+                                           {"row_groups", "0"},
                                            {"scale_d", "1"},
                                            {"zero_a", "1"},
                                            {"indexed", "0"},

@@ -292,7 +292,7 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
 }
 
 bool prefetches(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
-  return rolls(g, c) && c.sharing == Sharing::tiles && !loads_ahead(g, c, w) &&
+  return rolls(g, c) && !grouped(g) && c.sharing == Sharing::tiles && !loads_ahead(g, c, w) &&
          std::ranges::any_of(g.epilogue.expression.operands(), expression::has_lines);
 }
 

@@ -43,7 +43,7 @@ Parameters parameters(const MfmaExample& e) {
   c.push_back({"define", "KILN_MFMA_BUILTIN", fmt::format("__builtin_amdgcn_{}", i.builtin), ""});
   out.values["scaled"] = value_of(i.scaled());
   out.values["two_runs"] = value_of(two_runs);
-  out.values["zeros"] = out.values["groups"] = value_of(false);
+  out.values["zeros"] = out.values["groups"] = out.values["row_groups"] = value_of(false);
   out.values["scale_d"] = out.values["zero_a"] = "none";
   out.values["expression"] = "";
   out.values["indexed"] = out.values["amax"] = value_of(false);

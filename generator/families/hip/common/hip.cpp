@@ -27,6 +27,11 @@ constexpr expression::Dialect kDialect = [] {
   all.columns = "to_real(out.{x}[{column} * out.{ld} + {row}])";
   return all;
 }();
+constexpr expression::Dialect kDialectOfGroups = expression::of_rows_in_groups(kDialect);
+
+const expression::Dialect& dialect_of(const Gemm& gemm) {
+  return gemm.grouping() == Grouping::rows ? kDialectOfGroups : kDialect;
+}
 
 }  // namespace
 
@@ -80,7 +85,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["fp8_d"] = value_of(g.d.dtype == fp8_e4m3);
   v["has_bf16_cvt"] = value_of(device.arch == "gfx950");
   add_epilogue(v, g);
-  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
+  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), dialect_of(g));
   v["exponential"] = value_of(g.epilogue.activation > Activation::relu ||
                               (has_costly_gate(g) && !gated_by_expression(g)) ||
                               expression::uses_exponential(g.epilogue.expression));
