@@ -9,7 +9,8 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 1 << 20;  // which then take several lines each
-constexpr int kReducing = 512;                 // threads of a block of kiln_reduce
+// Of kiln_reduce: threads of a block, and most values of a row that a warp reduces.
+constexpr int kReducing = 512, kMostOfWarp = 256;
 
 std::int64_t parts(std::int64_t size, std::int64_t of) { return (size + of - 1) / of; }
 
@@ -92,9 +93,11 @@ GpuLaunch reduced_last(const Gemm& gemm, const Together& together, GpuLaunch lau
       values.stride = stride_of(gemm, elements);
       values.at = taken(launch, matrices_of(gemm) * elements * size);
     }
-    most_blocks = std::max(most_blocks, columns               ? parts(gemm.n, 32)
-                                        : together.of_row > 1 ? parts(gemm.m, kReducing / 32)
-                                                              : gemm.m);
+    const bool by_warps =
+        together.of_row > 1 && values.ld <= kMostOfWarp && !expression::reduces_all(output);
+    most_blocks = std::max(most_blocks, columns    ? parts(gemm.n, 32)
+                                        : by_warps ? parts(gemm.m, kReducing / 32)
+                                                   : gemm.m);
     over_all |= expression::reduces_all(output);
     if (!hidden) continue;
     const std::int64_t of_lines = columns                                          ? gemm.n

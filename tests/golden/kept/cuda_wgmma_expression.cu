@@ -562,13 +562,15 @@ struct Line {
 template <typename R>
 KILN_DEVICE Real chain(const Line& line, int first, int apart, Real largest) {
   Real all = R::of_none();
-  _Pragma("unroll 1") for (i64 i = first; i < line.count; i += apart)
+  // Some loads on their way; all of them would be much code.
+  _Pragma("unroll 4") for (i64 i = first; i < line.count; i += apart)
     all = R::of_two(all, R::term(line.values[i * line.step], largest));
   return all;
 }
 
 /// How the threads of a warp reduce one line: all of them get the result.
 struct WholeWarp {
+  static constexpr int kThreads = 32;
   template <typename R>
   KILN_DEVICE Real of(const Line& line, Real largest) {
     Real all = chain<R>(line, int(threadIdx.x) % 32, 32, largest);
@@ -579,6 +581,7 @@ struct WholeWarp {
 };
 /// How the block's threads reduce one line: all threads get the result.
 struct WholeBlock {
+  static constexpr int kThreads = kReducing;
   template <typename R>
   KILN_DEVICE Real of(const Line& line, Real largest) {
     const int thread = int(threadIdx.x);
@@ -646,37 +649,42 @@ KILN_DEVICE void store_reduced(const KilnGpuArgs& args, int i, i64 batch, i64 at
   static_cast<T*>(args.reduced[i])[batch * args.reduced_stride[i] + at] = from_real(x, T{});
 }
 
-constexpr int kRowTeam = 32;  // threads that reduce a row
 using RowTeam = WholeWarp;
-template <typename R, typename T>
+template <typename R, typename T, typename Team = RowTeam>
 KILN_DEVICE void reduce_row(const KilnGpuArgs& args, int i, i64 batch, i64 row) {
   const Line line{values_of(args, i, batch) + row * args.output_ld[i], args.output_ld[i], 1};
-  const Real x = Reduced<R, RowTeam>::of(line);
-  if (threadIdx.x % kRowTeam == 0) store_reduced<T>(args, i, batch, row, x);
+  const Real x = Reduced<R, Team>::of(line);
+  if (threadIdx.x % Team::kThreads == 0) store_reduced<T>(args, i, batch, row, x);
 }
+constexpr int kMostOfWarp = 256;  // values of a row; of more a block makes one
 /// Calls f(batch, row) for the rows of this thread's team, `batch` being the group where rows are
 /// those of groups.
-template <typename F>
+template <typename Team, typename F>
 KILN_DEVICE void for_rows(const KilnGpuArgs& args, i64 batch, F&& f) {
-  constexpr int kTeams = kReducing / kRowTeam;
+  constexpr int kTeams = kReducing / Team::kThreads;
   const i64 rows = rows_of(args, batch);
-  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / kRowTeam; row < rows;
+  for (i64 row = i64(blockIdx.x) * kTeams + threadIdx.x / Team::kThreads; row < rows;
        row += i64(gridDim.x) * kTeams) {
     f(batch, row);
   }
 }
 template <typename R, typename T>
 KILN_DEVICE void reduce_rows(const KilnGpuArgs& args, i64 batch, int i) {
-  for_rows(args, batch, [&](i64 of, i64 row) { reduce_row<R, T>(args, i, of, row); });
+  if (args.output_ld[i] > kMostOfWarp) {
+    for_rows<WholeBlock>(args, batch,
+                         [&](i64 of, i64 row) { reduce_row<R, T, WholeBlock>(args, i, of, row); });
+    return;
+  }
+  for_rows<RowTeam>(args, batch, [&](i64 of, i64 row) { reduce_row<R, T>(args, i, of, row); });
 }
 /// Rows, each into its first value.
 template <typename R, typename T>
 KILN_DEVICE void reduce_all(const KilnGpuArgs& args, i64 batch, int i) {
-  for_rows(args, batch, [&](i64 of, i64 row) {
+  for_rows<WholeBlock>(args, batch, [&](i64 of, i64 row) {
     const i64 ld = args.output_ld[i];
     Real* const values = values_of(args, i, of) + row * ld;
-    const Real x = Reduced<R, RowTeam>::of(Line{values, ld, 1});
-    if (threadIdx.x % kRowTeam == 0) *values = x;
+    const Real x = Reduced<R, WholeBlock>::of(Line{values, ld, 1});
+    if (threadIdx.x == 0) *values = x;
   });
 }
 
