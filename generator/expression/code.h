@@ -148,8 +148,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
                                                         const ExtraTypes& types,
                                                         const Dialect& dialect);
 
-/// Further files, for kernels whose lanes hold two neighbours along `along`: `prefetches` of
-/// matrices, `words`, what is read
+/// Further files, for kernels whose lanes hold two neighbours along `along`: `words`, what is read
 /// of matrices and of vectors, `words_inside` and `words_at_edge`, loads of it, `split`,
 /// which makes values of it, `vectors`, loads of single values, `stored_alone` and `stored_pairs`,
 /// and `pairs_fit`, which says whether neighbours are words of memory.

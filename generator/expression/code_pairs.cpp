@@ -25,23 +25,6 @@ Files code_of_pairs(const Program& whole, const Dialect& dialect) {
           {"expression/pair_of_lanes", std::move(of_lanes)}};
 }
 
-namespace {
-
-/// Asks for what is read of a matrix in `rows` from `row` on and in `columns` from `column` on.
-std::string prefetch(const ExtraOperand& x, std::size_t i) {
-  const auto part = [](std::string_view first, std::string_view count, std::int64_t shared) {
-    if (shared == 1) return fmt::format("{}, {}", first, count);
-    return fmt::format("{0} / {2}, ({1} + {3}) / {2}", first, count, shared, shared - 1);
-  };
-  const std::string rows = part("row", "rows", x.per_m);
-  const std::string columns = part("column", "columns", x.per_n);
-  const bool row_major = x.index.back() == Index::n;
-  return fmt::format("prefetch_lines(out.x{0}, out.ld{0}, {1}, {2}, lane);\n", i,
-                     row_major ? rows : columns, row_major ? columns : rows);
-}
-
-}  // namespace
-
 std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
                                                          const ExtraTypes& types, Index along,
                                                          const Dialect& dialect) {
@@ -56,7 +39,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
     if (has_lines(x)) return last_is_n ? dialect.place_of_row : dialect.place_of_column;
     return last_is_n ? dialect.place_along_n : dialect.place_along_m;
   };
-  std::string words, inside, at_edge, split, vectors, stored_alone, stored_pairs, fit, prefetches;
+  std::string words, inside, at_edge, split, vectors, stored_alone, stored_pairs, fit;
   const auto in_words = [&](const std::string& x, const std::string& ld) {
     fit += fmt::format(" &&\n       {}", fmt::format(fmt::runtime(dialect.in_words),
                                                      fmt::arg("x", x), fmt::arg("ld", ld)));
@@ -68,7 +51,6 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
       vectors += load(program, i, dialect);
       continue;
     }
-    if (has_lines(operand)) prefetches += prefetch(operand, i);
     const std::string_view type = dialect.type(types.operands[i]);
     const auto place = [&](std::string_view row_name, std::string_view column_name) {
       return fmt::format(fmt::runtime(place_of(operand)), fmt::arg("x", fmt::format("x{}", i)),
@@ -122,7 +104,6 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
     in_words(fmt::format("out.y{}", i), fmt::format("out.ldy{}", i));
   }
   std::map<std::string, std::string, std::less<>> files{
-      {"expression/prefetches", std::move(prefetches)},
       {"expression/words", std::move(words)},
       {"expression/words_inside", std::move(inside)},
       {"expression/words_at_edge", std::move(at_edge)},

@@ -124,7 +124,6 @@ KILN_DEVICE void take_registers() {
 KILN_DEVICE u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
 KILN_DEVICE void keep_in_register(float&) {}
-KILN_DEVICE void prefetch_l2(u64, u32) {}
 template <typename Sum, int Held, int Subtiles, int Sums>
 KILN_DEVICE void take_sums(Sum (&some)[Held], const Sum (&sums)[Subtiles][Sums], int turn) {
   constexpr int kOfSubtile = Sums / Held;

@@ -38,9 +38,6 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
     Ahead ahead;
     load_ahead(ahead, args, work, kRowOffset, thread);
     //% end
-    //% if prefetches
-    prefetch_tile(args, work, kRowOffset, thread);
-    //% end
     //% if weights
     multiply(sums, shared, turn, work.count, kRowOffset, group, lane,
              TileScales::of(args, work, kRowOffset, thread));

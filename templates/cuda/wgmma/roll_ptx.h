@@ -10,12 +10,6 @@ KILN_DEVICE void take_sums(Acc (&some)[kHeld], const Acc (&sums)[kSubtiles][kSum
                : KILN_TURN_SUMS(sums), "r"(turn)
                : "memory");
 }
-//% if prefetches
-/// Asks for memory to be in L2; both are multiples of 16 bytes.
-KILN_DEVICE void prefetch_l2(u64 from, u32 bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-//% end
 /// Keeps the compiler from making a value anew in each turn.
 KILN_DEVICE void keep_in_register(float& x) { asm volatile("" : "+f"(x)); }
 //% end

@@ -79,33 +79,6 @@ KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const W
                       at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
                       at.in_pairs);
 }
-//% if prefetches
-/// Asks for `count` elements, from `first` on, of each of some lines of a matrix.
-template <typename T>
-KILN_DEVICE void prefetch_lines(const T* x, i64 ld, i64 line, i64 lines, i64 first, i64 count,
-                                int lane) {
-  for (i64 i = lane; i < lines && count > 0; i += 32) {
-    const u64 from = reinterpret_cast<u64>(x + (line + i) * ld + first);
-    const u64 begin = from / 16 * 16, end = (from + u64(count) * sizeof(T) + 15) / 16 * 16;
-    prefetch_l2(begin, u32(end - begin));
-  }
-}
-/// Asks for what the expression reads of matrices under a warp's part of a tile, which its turns
-/// load: while its sums are made.
-KILN_DEVICE void prefetch_tile(const KilnGpuArgs& args, const Work& work, u32 row_offset,
-                               int thread) {
-  const Output out = output_of(args, work.batch);
-  const WarpTile at = warp_tile(out, work, row_offset, thread);
-  const int lane = thread & 31;
-  _Pragma("unroll 1") for (int s = 0; s < kSubtiles; ++s) {
-    const i64 row = row_of(at.left0 + s * 64, at.right0);
-    const i64 column = column_of(at.left0 + s * 64, at.right0);
-    const i64 rows = min(out.rows - row, i64(kSwap ? kRightTile : 16));
-    const i64 columns = min(out.columns - column, i64(kSwap ? 16 : kRightTile));
-    //% include expression/prefetches
-  }
-}
-//% end
 //% if ahead
 /// What the expression reads of matrices for all of a tile, loaded before its sums are there.
 struct Ahead {

@@ -726,10 +726,6 @@ KILN_DEVICE void take_sums(Acc (&some)[kHeld], const Acc (&sums)[kSubtiles][kSum
                : KILN_TURN_SUMS(sums), "r"(turn)
                : "memory");
 }
-/// Asks for memory to be in L2; both are multiples of 16 bytes.
-KILN_DEVICE void prefetch_l2(u64 from, u32 bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
 /// Keeps the compiler from making a value anew in each turn.
 KILN_DEVICE void keep_in_register(float& x) { asm volatile("" : "+f"(x)); }
 
@@ -923,31 +919,6 @@ KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const W
   of_turn::load_words(words, out, at.left0 + turn / (kSums / kHeld) * 64 + lane / 4,
                       at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
                       at.in_pairs);
-}
-/// Asks for `count` elements, from `first` on, of each of some lines of a matrix.
-template <typename T>
-KILN_DEVICE void prefetch_lines(const T* x, i64 ld, i64 line, i64 lines, i64 first, i64 count,
-                                int lane) {
-  for (i64 i = lane; i < lines && count > 0; i += 32) {
-    const u64 from = reinterpret_cast<u64>(x + (line + i) * ld + first);
-    const u64 begin = from / 16 * 16, end = (from + u64(count) * sizeof(T) + 15) / 16 * 16;
-    prefetch_l2(begin, u32(end - begin));
-  }
-}
-/// Asks for what the expression reads of matrices under a warp's part of a tile, which its turns
-/// load: while its sums are made.
-KILN_DEVICE void prefetch_tile(const KilnGpuArgs& args, const Work& work, u32 row_offset,
-                               int thread) {
-  const Output out = output_of(args, work.batch);
-  const WarpTile at = warp_tile(out, work, row_offset, thread);
-  const int lane = thread & 31;
-  _Pragma("unroll 1") for (int s = 0; s < kSubtiles; ++s) {
-    const i64 row = row_of(at.left0 + s * 64, at.right0);
-    const i64 column = column_of(at.left0 + s * 64, at.right0);
-    const i64 rows = min(out.rows - row, i64(kSwap ? kRightTile : 16));
-    const i64 columns = min(out.columns - column, i64(kSwap ? 16 : kRightTile));
-    prefetch_lines(out.x3, out.ld3, column, columns, row, rows, lane);
-  }
 }
 
 /// One warpgroup's part of a tile.

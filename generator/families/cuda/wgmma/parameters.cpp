@@ -205,7 +205,6 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   v["paired"] = value_of(c.paired);
   v["rolled"] = value_of(rolls(p.gemm, c));
   v["ahead"] = value_of(loads_ahead(p.gemm, c, w));
-  v["prefetches"] = value_of(prefetches(p.gemm, c, w));
   v["clip"] = value_of(c.clip);
   v["clip_left"] = value_of(w.clip_left);
   v["clip_right"] = value_of(w.clip_right);

@@ -291,11 +291,6 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
          sums + of_d / 4 * of_four + kOthers <= w.registers.multiply;
 }
 
-bool prefetches(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
-  return rolls(g, c) && !grouped(g) && c.sharing == Sharing::tiles && !loads_ahead(g, c, w) &&
-         std::ranges::any_of(g.epilogue.expression.operands(), expression::has_lines);
-}
-
 Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes) {
   if (!expression::reduces_lines(gemm.epilogue.expression) || config.sharing != Sharing::tiles)
     return {};

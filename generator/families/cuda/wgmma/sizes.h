@@ -79,9 +79,6 @@ bool rolls(const Gemm& gemm, const CudaWgmma& config);
 /// Whether a rolled tile has so few sums that what the expression reads of matrices is loaded
 /// before they are there; its turns then stand one behind the other.
 bool loads_ahead(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
-/// Whether warps ask L2 for what an expression reads of matrices while its sums are made: what
-/// their turns load then comes from there.
-bool prefetches(const Gemm&, const CudaWgmma&, const WgmmaSizes&);
 
 /// Of what lanes make the values that an expression reduces, as keep_together() of store_tile.h has
 /// it. Where k is cut tiles may be finished elsewhere, element by element.
