@@ -16,6 +16,7 @@
 #include "cli/tree.h"
 #include "generator/problem/did_you_mean.h"
 #include "kiln/engine.hpp"
+#include "runtime/exit_gate.h"
 
 namespace kiln::cli {
 namespace {
@@ -191,7 +192,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return kiln::cli::run(argc, argv);
+    const int code = kiln::cli::run(argc, argv);
+    kiln::ExitGate::close();  // compiles that a search left behind
+    return code;
   } catch (const std::exception& defect) {  // kiln's own calls return errors; this is out of memory
     fmt::print(stderr, "kiln: internal: {}\n", defect.what());
     return kiln::cli::kExitEnvironment;

@@ -65,6 +65,8 @@ void ExitGate::guard_opened_library() {
   std::atexit(wait_for_others);
 }
 
+void ExitGate::close() { wait_for_others(); }
+
 bool ExitGate::ending() {
   ExitState& s = state();
   const std::lock_guard lock(s.mutex);

@@ -19,7 +19,11 @@ class ExitGate {
   /// Call it when a library has been opened, and again when it has compiled for the first time:
   /// exit() then waits before the objects end that the library had by then.
   static void guard_opened_library();
-  /// Whether exit() has come to the gate.
+  /// Waits as exit() does, for a program that is about to end: earlier than any library's objects.
+  /// A compile may register such objects whenever it does something for the first time, behind
+  /// which no guard then stands.
+  static void close();
+  /// Whether exit() has come to the gate, or it was closed.
   static bool ending();
 
  private:

@@ -60,7 +60,7 @@ void divide(Program& program, Numbered& by_id) {
   if (!program.reads_reduced()) return;
   auto* const halves = new Halves(halves_of(program));
   for (Program* const product : {&halves->product, &halves->product_in_d}) {
-    if (product->values.empty()) continue;
+    if (product == &halves->product_in_d && product->values.empty()) continue;
     product->half_of = halves;
     product->id = static_cast<std::uint32_t>(by_id.count()) + 1;
     by_id.add(product);

@@ -32,14 +32,6 @@ const Base kRow{
     "fp32 N N 2 2100 20 batch=2 epilogue=y=acc*rsqrt(sum[m](acc*acc)/2100+1)*g[n/3]+b[n];"
     "s[batch,n/64,m]=max(abs(y));d=y/s[batch,n/64,m]",
     kSimtConfig};
-/// Blocks of threads have more than one piece of a row, as where rows are many.
-const Base kPieces{"blocks_pieces",
-                   kRow.arch,
-                   kRow.shape,
-                   kRow.config,
-                   2,
-                   "gridDim.x > lines ? gridDim.x / lines : 1",
-                   "2"};
 const Base kShared{
     "blocks_shared", "sm_80",
     "bf16 N T 70 70 64 epilogue=z[m,n/2]=even(acc)*(odd(acc)+3);"
@@ -82,13 +74,11 @@ const HostBase kHostShared{
     "d=acc*c[m,n/2]+b[n/3]-r[m/4,n]+h[m/5]*p[n/2,m]+u[m,n/8]+(m*3+n)%5",
     HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 2, .kc = 16, .mc = 6, .nc = 32}};
 
-const std::vector<const Base*> kBases{&kBlocks, &kRow,     &kPieces, &kShared,       &kHip,
+const std::vector<const Base*> kBases{&kBlocks, &kRow,     &kShared, &kHip,
                                       &kRolled, &kSwapped, &kSummed, &kSummedSwapped};
 
 const std::vector<Mutant> kMutants{
     {&kBlocks, "exchanges a pair", "of(x[i + 1]) = of(x[i])", "of(x[i]) = of(x[i + 1])"},
-    {&kBlocks, "takes what lies past the last column for its neighbour",
-     "if (i + 1 < left) of(x[i])", "of(x[i])"},
     {&kBlocks, "takes in what lies past the last column",
      "first + i < left ? of(x[first + i]) : R::of_none()", "of(x[first + i])"},
     {&kBlocks, "forgets lanes of a block", "Lanes<1, kSize / kEach>",
@@ -110,7 +100,7 @@ const std::vector<Mutant> kMutants{
     {&kBlocks, "reduces without magnitudes", "absolute(t0)", "t0"},
     {&kBlocks, "takes the odd one for the even one", "reduce_block<Even, 2>",
      "reduce_block<Odd, 2>"},
-    {&kBlocks, "divides by what is not divided", "x.x0) / t0", "x.x0) / x.x2"},
+    {&kBlocks, "divides by what is not divided", "x.x0), t0)", "x.x0), x.x2)"},
     {&kBlocks, "stores two blocks at one place", "column / 32]", "column / 64]"},
     {&kBlocks, "stores the first block alone", "column % 32 == 0", "column == 0"},
     {&kBlocks, "stores blocks that are not there", "if (i < left) store_behind", "store_behind"},
@@ -122,26 +112,19 @@ const std::vector<Mutant> kMutants{
     {&kBlocks, "gives all batches the first one's values",
      "static_cast<const Real*>(args.outputs[1]) + batch *",
      "static_cast<const Real*>(args.outputs[1]) + 0 *"},
-    {&kRow, "reduces rows of the first batch", "reduce_row(args, line / rows, row)",
+    {&kRow, "reduces rows of the first batch", "reduce_row(args, batch, row)",
      "reduce_row(args, 0, row)"},
-    {&kRow, "reads values of the first batch", "behind_of(args, line / rows)",
-     "behind_of(args, 0)"},
-    {&kRow, "begins with the first piece everywhere", "i64 piece = blockIdx.x % share",
+    {&kRow, "reads values of the first batch", "behind_of(args, batch)", "behind_of(args, 0)"},
+    {&kRow, "begins with the first piece everywhere", "i64 piece = i64(team) * kPiece",
      "i64 piece = 0"},
-    {&kRow, "takes blocks for lines", "line = blockIdx.x / share", "line = blockIdx.x"},
+    {&kRow, "takes blocks for lines", "i64(blockIdx.x) * blockDim.y + threadIdx.y",
+     "i64(blockIdx.y)"},
     {&kRow, "stores blocks of a column as of a row", "column / 64 * out.ldy0 + row",
      "row * out.ldy0 + column / 64"},
     {&kRow, "reads the next one's element", "(column / 3)", "((column + 1) / 3)"},
     {&kRow, "reads of columns that are not there", "i < left ? first + i : columns - 1",
      "first + i"},
-    {&kPieces, "uses the next piece's values", "const SomeBehind all = next",
-     "const SomeBehind& all = next"},
-    {&kPieces, "reads another block's piece", "first_of(piece + share)", "first_of(piece + 1)"},
-    {&kPieces, "computes another block's pieces", "piece += share", "++piece"},
-    {&kPieces, "reads a piece again", "then = first_of(piece + share)", "then = first_of(piece)"},
-    {&kPieces, "reads more of the next piece than there is", "then, columns - then)",
-     "then, left)"},
-    {&kPieces, "leaves out the last piece", "; piece < pieces;", "; piece + 1 < pieces;"},
+    {&kRow, "leaves out the last piece", "piece < columns;", "piece + kPiece < columns;"},
     {&kShared, "reads the next pair's element", "ld0 + (column / 2)", "ld0 + ((column + 1) / 2)"},
     {&kShared, "reads another pair's element", "ld0 + (column / 2)", "ld0 + (column / 4)"},
     {&kShared, "reads a vector for each two", "x1[(column / 3)]", "x1[(column / 2)]"},
@@ -171,8 +154,6 @@ const std::vector<Mutant> kMutants{
      "of(block);\n    }"},
     {&kHip, "keeps the product for what is made of it", "x.y1 = gelu_tanh(acc + x.x0);",
      "x.y1 = acc;"},
-    {&kHip, "takes what lies past the last column for its neighbour", "if (i + 1 < left) of(x[i])",
-     "of(x[i])"},
     {&kHip, "stores the first block alone", "column % 32 == 0", "column == 0"},
     {&kHip, "gives all batches the first one's blocks",
      "static_cast<float*>(args.outputs[0]) + batch *",

@@ -42,6 +42,7 @@ std::string file(std::string_view path) {
                          expand(f.text, {{"scales", "0"},
                                          {"zeros", "0"},
                                          {"groups", "0"},
+                                         {"row_groups", "0"},
                                          {"scale_d", "none"},
                                          {"zero_a", "none"},
                                          {"indexed", "0"},

@@ -27,10 +27,11 @@ std::string file(std::string_view path, const TemplateValues& values) {
 /// Lane l stores 8 bytes of A at 8 · l and reads from `address`; D gets what it read.
 std::string run(const char* arch, const char* instruction, const char* address,
                 const std::vector<unsigned char>& in, std::vector<unsigned char>& out) {
-  const TemplateValues values{{"direct", "0"},  {"priority", "0"},   {"fence", "0"},
-                              {"split", "0"},   {"scales", "0"},     {"zeros", "0"},
-                              {"groups", "0"},  {"scale_d", "none"}, {"zero_a", "none"},
-                              {"indexed", "0"}, {"amax", "0"},       {"expression", ""}};
+  const TemplateValues values{{"direct", "0"},    {"priority", "0"},   {"fence", "0"},
+                              {"split", "0"},     {"scales", "0"},     {"zeros", "0"},
+                              {"groups", "0"},    {"row_groups", "0"}, {"scale_d", "none"},
+                              {"zero_a", "none"}, {"indexed", "0"},    {"amax", "0"},
+                              {"expression", ""}};
   Source source;
   source.file_name = "probe.hip";
   source.text =

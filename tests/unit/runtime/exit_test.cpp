@@ -115,6 +115,25 @@ TEST(ExitDeathTest, WaitsForWhoIsInsideOfALibrary) {
       testing::ExitedWithCode(3), "^left$");
 }
 
+TEST(ExitDeathTest, IsWaitedForBeforeExit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        test::end_when_hung();
+        std::atomic<bool> inside{false};
+        std::thread([&inside] {
+          const ExitGate gate;
+          inside = true;
+          test::eventually([] { return ExitGate::ending(); });
+          refused = true;
+        }).detach();
+        test::eventually([&] { return inside.load(); });
+        ExitGate::close();
+        std::_Exit(refused && !ExitGate().open() ? 3 : 2);
+      },
+      testing::ExitedWithCode(3), "");
+}
+
 // NVRTC registers what exit() ends in its first compile: that went while others compiled, which
 // crashed or hung.
 TEST(ExitDeathTest, WaitsForNvrtc) {

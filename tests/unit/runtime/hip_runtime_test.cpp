@@ -133,7 +133,7 @@ TEST_F(Hip, ItsCheckingKernelsCompileForEveryTarget) {
     const DeviceCaps device = hip_caps_named(arch).value();
     const auto binary = compiler_for(device).value()->compile(gpu_check_source(device));
     ASSERT_TRUE(binary) << arch << ": " << binary.error().message;
-    EXPECT_EQ(hip::read_code_object(binary->image)->kernels.size(), 17u) << arch;
+    EXPECT_EQ(hip::read_code_object(binary->image)->kernels.size(), 18u) << arch;
   }
 }
 
