@@ -119,7 +119,8 @@ constexpr Dialect of_rows_in_groups(Dialect dialect) {
 /// reduced, of rows (or of all, which is of rows first), of columns, is one value, is made of e^x;
 /// `reduces_first`: whether steps reduce before that; `behind`: whether a step follows the
 /// reductions, for D (`behind_d`), for more than one row (`behind_rows`) and column, and whether it
-/// reduces blocks (`behind_blocks`); `reads_pairs`: whether kernels fetch what is read of
+/// reduces blocks (`behind_blocks`), and whether it reads a value of each element that is the
+/// kernel's D (`kept_in_d`); `reads_pairs`: whether kernels fetch what is read of
 /// neighbours; `shares`: whether neighbours share elements of what is read or stored; `reads_m`:
 /// whether values are made of the index m.
 void add_values(TemplateValues& to, const Expression& expression);

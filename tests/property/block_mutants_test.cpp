@@ -32,6 +32,11 @@ const Base kRow{
     "fp32 N N 2 2100 20 batch=2 epilogue=y=acc*rsqrt(sum[m](acc*acc)/2100+1)*g[n/3]+b[n];"
     "s[batch,n/64,m]=max(abs(y));d=y/s[batch,n/64,m]",
     kSimtConfig};
+/// So many rows that each has one block, which takes several pieces of it.
+const Base kPieces{"blocks_pieces", "sm_80",
+                   "fp32 N N 700 1100 4 epilogue=y=acc*rsqrt(sum[m](acc*acc)/1100+1)*g[n/3]+b[n];"
+                   "d=y-max[m,n/64](y)",
+                   kSimtConfig};
 const Base kShared{
     "blocks_shared", "sm_80",
     "bf16 N T 70 70 64 epilogue=z[m,n/2]=even(acc)*(odd(acc)+3);"
@@ -74,7 +79,7 @@ const HostBase kHostShared{
     "d=acc*c[m,n/2]+b[n/3]-r[m/4,n]+h[m/5]*p[n/2,m]+u[m,n/8]+(m*3+n)%5",
     HostPacked{.isa = Isa::avx2, .mr = 2, .nv = 2, .kc = 16, .mc = 6, .nc = 32}};
 
-const std::vector<const Base*> kBases{&kBlocks, &kRow,     &kShared, &kHip,
+const std::vector<const Base*> kBases{&kBlocks, &kRow,     &kPieces, &kShared,       &kHip,
                                       &kRolled, &kSwapped, &kSummed, &kSummedSwapped};
 
 const std::vector<Mutant> kMutants{
@@ -124,6 +129,10 @@ const std::vector<Mutant> kMutants{
     {&kRow, "reads the next one's element", "(column / 3)", "((column + 1) / 3)"},
     {&kRow, "reads of columns that are not there", "i < left ? first + i : columns - 1",
      "first + i"},
+    {&kPieces, "computes the first piece again", "const i64 first = piece + own;",
+     "const i64 first = i64(team) * kPiece + own;"},
+    {&kPieces, "leaves out a second piece", "piece += i64(gridDim.y) * teams * kPiece",
+     "piece += 2 * i64(gridDim.y) * teams * kPiece"},
     {&kRow, "leaves out the last piece", "piece < columns;", "piece + kPiece < columns;"},
     {&kShared, "reads the next pair's element", "ld0 + (column / 2)", "ld0 + ((column + 1) / 2)"},
     {&kShared, "reads another pair's element", "ld0 + (column / 2)", "ld0 + (column / 4)"},
