@@ -21,6 +21,8 @@ struct Backend {
   /// How calls are timed, a part of every record's key; tuner/measure/measure.h and gpu_timing.h
   /// say what it stands for.
   std::string_view policy;
+  /// The same of races under load (tuner/measure/load_race.h); empty: calls are timed in one way.
+  std::string_view sustained = {};
   /// What makes code for these devices. Errors: compiler.
   Result<Compiler*> (*compiler)();
   /// GPUs here; both or none of these two. Errors: device (no driver).

@@ -52,6 +52,18 @@ std::string_view name(Round round) {
   return "screen";
 }
 
+std::string load_text(const Timing& timing) {
+  std::string out;
+  if (timing.joules >= 1)
+    out = fmt::format("{:.3g} J a call", timing.joules);
+  else if (timing.joules > 0)
+    out = timing.joules >= 1e-3 ? fmt::format("{:.3g} mJ a call", timing.joules * 1e3)
+                                : fmt::format("{:.3g} uJ a call", timing.joules * 1e6);
+  if (timing.sm_mhz > 0)
+    out += fmt::format("{}SM clock {} MHz", out.empty() ? "" : ", ", timing.sm_mhz);
+  return out;
+}
+
 std::string text(const SearchExtent& s) {
   return fmt::format(
       "{} of {} candidates measured{}, {:.1f} s of {} s{}{}", grouped(s.measured),

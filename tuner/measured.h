@@ -57,6 +57,8 @@ struct Measured {
   const Failure& failure() const { return std::get<Failure>(outcome); }
 };
 
+/// "421 mJ a call, SM clock 1620 MHz": what was measured under load; empty where nothing was.
+std::string load_text(const Timing& timing);
 /// "16 of 14,715 candidates measured, 2 failed, 3.2 s of 10 s, interrupted".
 std::string text(const SearchExtent& searched);
 

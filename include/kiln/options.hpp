@@ -63,6 +63,14 @@ struct OpenOptions {
   std::filesystem::path record = {};
 };
 
+/// How a GPU is loaded while finalists are timed, which is a part of a record's key. CPUs are timed
+/// in one way.
+enum class TuningPolicy : std::uint8_t {
+  cool,       ///< pauses between samples keep it at its highest clock (default)
+  sustained,  ///< back to back, at the clock that the power limit leaves
+  automatic   ///< sustained for problems that are bound by power, else cool; of a range: cool
+};
+
 /// State of a search; see `TuneOptions::progress`.
 struct Progress {
   /// Step of the search.
@@ -104,17 +112,23 @@ struct TuneOptions {
   /// system's BLAS), without a further search: the verdict by which the hooks and `allow_vendor`
   /// choose belongs to one build of the library. Not for ranges.
   bool race = false;
+  /// Where a problem has a record of a race under load, gemm() runs that one's kernel, else that of
+  /// its cool record. `sustained` is refused for CPUs and for ranges.
+  TuningPolicy policy = TuningPolicy::cool;
   std::function<void(const Progress&)> progress = nullptr;  ///< told of every step
   std::function<bool()> cancelled =
       nullptr;  ///< asked between candidates; true stops and keeps what is known
 };
 
-/// A median with its spread, in nanoseconds, of one call.
+/// A median with its spread, in nanoseconds, of one call; and what the call took of a device under
+/// load, where that was measured (TuningPolicy::sustained).
 struct Timing {
   double median_ns = 0;  ///< median
   double low_ns = 0;     ///< lower end of the median's 95 % interval
   double high_ns = 0;    ///< upper end of it
   int samples = 0;       ///< timed samples
+  double joules = 0;     ///< energy of the whole device for a call; 0: not known
+  int sm_mhz = 0;        ///< median clock of the multiprocessors under load; 0: not known
   /// Field by field, in order.
   auto operator<=>(const Timing&) const = default;
 };
@@ -138,6 +152,7 @@ struct TuneReport {
   Gemm gemm;           ///< the problem
   int threads = 0;     ///< compute threads it was tuned for
   std::string config;  ///< canonical text of the winner
+  std::string policy;  ///< how it was timed, as the record's key says: "cuda-cold-v1"
   Timing timing;       ///< of the winner
   int enumerated = 0;  ///< legal points of the space
   int compiled = 0;    ///< candidates that this call compiled

@@ -33,12 +33,15 @@ struct Telemetry::Functions {
   NvmlCode (*nvmlDeviceGetTemperature)(void* device, int sensor, unsigned* celsius);
   /// Its name before driver 535 is the other of the two that are tried. May be null.
   NvmlCode (*nvmlDeviceGetCurrentClocksEventReasons)(void* device, unsigned long long* reasons);
+  /// May be null.
+  NvmlCode (*nvmlDeviceGetTotalEnergyConsumption)(void* device, unsigned long long* millijoules);
 
   bool load(const SharedLibrary& library) {
     if (!library.load(nvmlDeviceGetCurrentClocksEventReasons,
                       "nvmlDeviceGetCurrentClocksEventReasons"))
       library.load(nvmlDeviceGetCurrentClocksEventReasons,
                    "nvmlDeviceGetCurrentClocksThrottleReasons");
+    library.load(nvmlDeviceGetTotalEnergyConsumption, "nvmlDeviceGetTotalEnergyConsumption");
     return library.load(nvmlInit, "nvmlInit_v2") && library.load(nvmlShutdown, "nvmlShutdown") &&
            library.load(nvmlDeviceGetHandleByPciBusId, "nvmlDeviceGetHandleByPciBusId_v2") &&
            library.load(nvmlDeviceGetClockInfo, "nvmlDeviceGetClockInfo") &&
@@ -68,6 +71,14 @@ Telemetry::Telemetry(std::unique_ptr<Functions> functions) : nvml_(std::move(fun
 Telemetry::~Telemetry() { nvml_->nvmlShutdown(); }
 
 int Telemetry::sm_mhz() const { return nvml_->mhz(device_, Clock::sm); }
+
+std::optional<double> Telemetry::joules() const {
+  unsigned long long millijoules = 0;
+  if (nvml_->nvmlDeviceGetTotalEnergyConsumption == nullptr ||
+      nvml_->nvmlDeviceGetTotalEnergyConsumption(device_, &millijoules) != kOk)
+    return std::nullopt;
+  return static_cast<double>(millijoules) * 1e-3;
+}
 
 Reading Telemetry::read() const {
   Reading reading;

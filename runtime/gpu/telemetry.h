@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Telemetry {
 
   /// By itself, because it is wanted more often; 0 where the driver does not tell.
   int sm_mhz() const;
+  /// What the board used since its driver was loaded; nothing where the driver does not tell.
+  std::optional<double> joules() const;
   Reading read() const;
 
  private:

@@ -1,6 +1,8 @@
 // A fake NVML with one board and a script: FAKE_NVML_SM_MHZ lists the SM clocks that are answered
 // one after the other, over and over, from each nvmlInit on. FAKE_NVML_THROTTLE is the bits of the
-// reasons for a lower clock. Knows nothing of kiln.
+// reasons for a lower clock, FAKE_NVML_MILLIJOULES what each reading of the energy adds to it;
+// where it is not set the board does not tell. A test in the process may say both instead. Knows
+// nothing of kiln.
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -10,7 +12,7 @@
 
 namespace {
 
-constexpr int kOk = 0, kUninitialized = 1, kInvalidArgument = 2, kNotFound = 6;
+constexpr int kOk = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6;
 /// That of the fake HIP device.
 constexpr const char* kBusId = "0000:0c:00.0";
 
@@ -19,6 +21,8 @@ struct Board {
   int users = 0;
   std::vector<unsigned> clocks;
   std::size_t next = 0;
+  unsigned long long millijoules = 0;
+  bool energy_is_said = false;
 
   void rewind() {
     const char* script = std::getenv("KILN_FAKE_NVML_SM_MHZ");
@@ -81,6 +85,27 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* 
   const char* bits = std::getenv("KILN_FAKE_NVML_THROTTLE");
   *reasons = bits == nullptr ? 1 : std::stoull(bits);
   return kOk;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
+  const std::lock_guard lock(board().mutex);
+  if (!board().known(device)) return kInvalidArgument;
+  const char* step = std::getenv("KILN_FAKE_NVML_MILLIJOULES");
+  if (step == nullptr && !board().energy_is_said) return kNotSupported;
+  if (step != nullptr) board().millijoules += std::stoull(step);
+  *millijoules = board().millijoules;
+  return kOk;
+}
+/// What is answered from now on.
+void fake_nvml_say(unsigned sm_mhz, unsigned long long millijoules) {
+  const std::lock_guard lock(board().mutex);
+  board().clocks = {sm_mhz};
+  board().millijoules = millijoules;
+  board().energy_is_said = true;
+}
+/// The energy is not told again.
+void fake_nvml_forget() {
+  const std::lock_guard lock(board().mutex);
+  board().energy_is_said = false;
 }
 /// How many nvmlInit were not followed by their nvmlShutdown.
 int fake_nvml_users() { return board().users; }

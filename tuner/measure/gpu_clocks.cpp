@@ -50,6 +50,14 @@ bool ClockWatch::sample_stands() {
   return true;
 }
 
+int ClockWatch::block_ended() {
+  if (sensors_ == nullptr) return 0;
+  const int mhz = sensors_->sm_mhz();
+  look_around();
+  if (mhz > 0) clocks_.push_back(mhz);
+  return mhz;
+}
+
 void ClockWatch::look_around() {
   const gpu::Reading reading = sensors_->read();
   seen_.memory_mhz = std::max(seen_.memory_mhz, reading.memory_mhz);
@@ -73,14 +81,17 @@ GpuConditions ClockWatch::conditions() {
 std::string text(const GpuConditions& c) {
   if (c.readings == 0) return {};
   std::string out =
-      fmt::format("SM clock {} to {} MHz, median {}", c.sm_low_mhz, c.sm_high_mhz, c.sm_median_mhz);
+      fmt::format("{}SM clock {} to {} MHz, median {}", c.under_load ? "under load, " : "",
+                  c.sm_low_mhz, c.sm_high_mhz, c.sm_median_mhz);
   if (c.memory_mhz > 0) out += fmt::format("; memory {} MHz", c.memory_mhz);
   if (c.watts > 0) out += fmt::format("; at most {:.0f} W", c.watts);
   if (c.celsius > 0) out += fmt::format("; at most {} C", c.celsius);
   if (const auto slow = gpu::slowdowns(c.reasons); !slow.empty())
     out += fmt::format("; slowed by {}", fmt::join(slow, ", "));
   if (c.dropped > 0) out += fmt::format("; {} samples across a clock change dropped", c.dropped);
-  if (!c.settled) out += "; it never settled, so later ones were kept";
+  if (!c.settled)
+    out += c.under_load ? "; it had not settled when the race began"
+                        : "; it never settled, so later ones were kept";
   return out;
 }
 

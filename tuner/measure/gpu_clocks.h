@@ -19,7 +19,10 @@ struct GpuConditions {
   int celsius = 0;
   std::uint64_t reasons = 0;  ///< whatever was given at any time; see gpu::slowdowns
   int dropped = 0;            ///< samples across a change of the clock
-  bool settled = true;        ///< false: too many were, and from then on they were kept
+  /// False: too many were, and from then on they were kept; under load, the clock was still
+  /// changing when the race began.
+  bool settled = true;
+  bool under_load = false;  ///< of blocks that ran back to back (tuner/measure/load_race.h)
 };
 
 /// "SM clock 1500 to 1980 MHz, median 1905; …": one line; empty where nothing is known.
@@ -36,6 +39,9 @@ class ClockWatch {
   /// often than there are samples that stand, and three: a clock that wanders all the time, as at
   /// the power limit, must not keep a race from ending.
   bool sample_stands();
+  /// In a race under load, where every block stands: reads the clock once, at the end of one. 0: it
+  /// is not told.
+  int block_ended();
   /// Looks once more: the last power and temperature belong to it.
   GpuConditions conditions();
 

@@ -113,7 +113,9 @@ Result<GpuCalls> GpuCalls::make(const GpuTools& tools, const GpuOperandSets& set
       1, static_cast<int>(std::ceil(kSampleNs / std::max(1e3, *second) / double(sets.count()))));
   calls.launches_ = std::clamp(walks * sets.count(), 1, kMostLaunches);
   if (Status ok = calls.record(sets, run); !ok) return tl::unexpected(ok.error());
-  if (const auto warm = calls.replay(); !warm) return tl::unexpected(warm.error());
+  const auto warm = calls.replay();
+  if (!warm) return tl::unexpected(warm.error());
+  calls.graph_ns_ = *warm;
   return calls;
 }
 
@@ -124,6 +126,7 @@ GpuCalls::GpuCalls(GpuCalls&& other) noexcept
       graph_(std::exchange(other.graph_, nullptr)),
       launches_(other.launches_),
       last_ns_(other.last_ns_),
+      graph_ns_(other.graph_ns_),
       samples_(std::move(other.samples_)) {}
 
 GpuCalls::~GpuCalls() {
@@ -171,12 +174,23 @@ Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
   return static_cast<double>(milliseconds) * 1e6;
 }
 
-/// The graph's device time in nanoseconds.
-Result<double> GpuCalls::replay() const {
+/// The device time of so many replays of the graph, in nanoseconds.
+Result<double> GpuCalls::replay(std::int64_t times) const {
   return timed([&] {
     const gpu::Driver& d = tools_->device()->driver();
-    return gpu::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
+    Status ok;
+    for (std::int64_t i = 0; i < times && ok; ++i)
+      ok = gpu::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
+    return ok;
   });
+}
+
+Result<LoadBlock> GpuCalls::block(double ns) {
+  const auto times = std::max<std::int64_t>(1, std::llround(ns / std::max(1e3, graph_ns_)));
+  const auto taken = replay(times);
+  if (!taken) return tl::unexpected(taken.error());
+  graph_ns_ = *taken / double(times);
+  return LoadBlock{.ns = *taken, .calls = times * launches_};
 }
 
 Result<bool> GpuCalls::sample(ClockWatch& watch) {
@@ -230,6 +244,13 @@ Result<GpuConditions> gpu_race(std::vector<GpuCalls*> contenders, int samples, i
     if (stop(timings)) break;
   }
   return watch.conditions();
+}
+
+Result<LoadRace> gpu_race_under_load(const std::vector<GpuCalls*>& contenders,
+                                     const LoadRules& rules) {
+  std::vector<RunBlock> blocks;
+  for (GpuCalls* one : contenders) blocks.push_back([one](double ns) { return one->block(ns); });
+  return race_under_load(blocks, contenders.empty() ? nullptr : contenders[0]->sensors(), rules);
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 
 #include "kiln/options.hpp"
 #include "tuner/measure/gpu_clocks.h"
+#include "tuner/measure/load_race.h"
 #include "tuner/verify/gpu_check.h"
 
 namespace kiln {
@@ -60,6 +61,8 @@ class GpuCalls {
   Result<bool> sample(ClockWatch& watch);
   /// Takes samples until there are `total`, or `budget_ns` of device time are spent after one.
   Status take(int total, double budget_ns);
+  /// Replays its graph back to back for about `ns`. Errors: device.
+  Result<LoadBlock> block(double ns);
   const std::vector<double>& samples() const { return samples_; }
   const gpu::Telemetry* sensors() const { return tools_->sensors(); }
   Timing timing() const;
@@ -70,7 +73,7 @@ class GpuCalls {
   GpuCalls(const GpuTools& tools, gpu::OwnedEvent begin, gpu::OwnedEvent end)
       : tools_(&tools), begin_(std::move(begin)), end_(std::move(end)) {}
   Result<double> timed(const std::function<Status()>& work) const;
-  Result<double> replay() const;
+  Result<double> replay(std::int64_t times = 1) const;
   Status record(const GpuOperandSets& sets, const RunOnGpu& run);
 
   const GpuTools* tools_;
@@ -78,6 +81,7 @@ class GpuCalls {
   gpu::GraphExec graph_ = nullptr;
   int launches_ = 1;
   double last_ns_ = 0;
+  double graph_ns_ = 0;  // of a replay, the newest seen
   std::vector<double> samples_;
 };
 
@@ -88,5 +92,8 @@ Result<GpuConditions> gpu_race(std::vector<GpuCalls*> contenders, int samples, i
                                double budget_ns,
                                const std::function<bool(const std::vector<Timing>&)>& stop,
                                const std::function<void(const GpuCalls*)>& on_turn = {});
+/// The same under load, with the sensors of the contenders' device.
+Result<LoadRace> gpu_race_under_load(const std::vector<GpuCalls*>& contenders,
+                                     const LoadRules& rules);
 
 }  // namespace kiln

@@ -45,6 +45,12 @@ double peak_for(const Gemm& gemm, const MachineLimits& limits) {
   return gemm.numerics == Numerics::tensor ? std::max(own, limits.bf16_flops / kProducts) : own;
 }
 
+bool bound_by_power(const Gemm& gemm, const DeviceCaps& device, double expected_ns) {
+  constexpr double kLongNs = 50e3, kMovingShare = 0.5;
+  const double moving_ns = least_bytes(gemm) / std::max(1.0, double(device.gpu.memory_gbs));
+  return expected_ns >= kLongNs && moving_ns <= kMovingShare * expected_ns;
+}
+
 double intensity(const Gemm& gemm) {
   const double bytes = least_bytes(gemm);
   return bytes > 0 ? timed_flops(gemm) / bytes : 0;

@@ -26,6 +26,10 @@ Roofline roof(const Gemm& gemm, const MachineLimits& limits, double flops);
 /// The peak of the instructions that the product may be computed with, in operations a second; 0:
 /// not known. fp32 with numerics=tensor is six products of bf16 where that is faster.
 double peak_for(const Gemm& gemm, const MachineLimits& limits);
+/// Whether the power limit of a GPU sets the speed of a call that is expected to take so long,
+/// where such calls follow one another for hours: it computes for at least 50 us, so that all of
+/// the device is at work, and moving its bytes takes at most half of that.
+bool bound_by_power(const Gemm& gemm, const DeviceCaps& device, double expected_ns);
 /// Operations for each of these bytes: the arithmetic intensity; 0 for an empty problem.
 double intensity(const Gemm& gemm);
 

@@ -2,6 +2,7 @@
 // stage.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -26,6 +27,8 @@ class Budget {
   /// A search that continues others has what they left.
   void set(double seconds) { seconds_ = seconds; }
   double spent() const { return static_cast<double>(clock_() - begin_) * 1e-9; }
+  /// Until it is over; 0 then.
+  double left() const { return std::max(0.0, seconds_ - spent()); }
   bool over(double share = 1) const { return spent() >= share * seconds_; }
   /// Of the seconds after the budget in which what must be is brought to its end, so many are gone.
   bool late(double seconds) const { return spent() >= seconds_ + seconds; }

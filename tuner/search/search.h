@@ -70,10 +70,11 @@ struct SearchInput {
   TuneOptions options;
   Determinism determinism = Determinism::run_to_run;  // which configs the space has
   int device_index = 0;                               // which of the GPUs, in the driver's order
-  std::vector<Measured> known;      // earlier rows of this key: resumed, not rerun
-  std::optional<Config> incumbent;  // yields only to a supported gain ≥ 2 %
-  std::vector<Config> first = {};   // tried before anything else, best first
-  bool race_alone = false;          // the incumbent beside the library; nothing else is tried
+  std::vector<Measured> known;       // earlier rows of this key: resumed, not rerun
+  std::optional<Config> incumbent;   // yields only to a supported gain ≥ 2 %
+  std::optional<Config> guest = {};  // races, as any finalist: the winner of another policy
+  std::vector<Config> first = {};    // tried before anything else, best first
+  bool race_alone = false;           // the incumbent beside the library; nothing else is tried
   /// Which configs are searched; null: all that are legal.
   std::function<bool(const Config&)> allowed = nullptr;
   std::function<void(const Evidence&)> sink;  // called as each group's outcomes are known

@@ -27,9 +27,9 @@ constexpr double kFirstShare = 0.8;
 // Of the budget, until when a search that has no kernel yet waits for more of its first group than
 // one that is compiled.
 constexpr double kFirstCompiles = 0.4;
-// Of the budget, when a candidate that is being screened is cut off, and of the seconds after it,
-// when a race is: its finalists keep the times that they had.
-constexpr double kScreenedUntil = 1 - 0.5 * kRaceShare, kRacedUntil = 0.5 * kGraceSeconds;
+// Of the race's share of the budget, when a candidate that is being screened is cut off, and of the
+// seconds after the budget, when a race is: its finalists keep the times that they had.
+constexpr double kScreenedInto = 0.5, kRacedUntil = 0.5 * kGraceSeconds;
 // Until a candidate has answered, one that times out is asked again so often, with twice the time:
 // what it waits for, fresh memory above all, may be slower than any limit foresees. A kernel may
 // hang as well, so that so many candidates have this chance.
@@ -180,7 +180,7 @@ class WorkerEvaluator final : public Evaluator {
 
  private:
   double seconds() const { return time_->spent(); }
-  bool no_more_screened() const { return time_->over(1 - kRaceShare); }
+  bool no_more_screened() const { return time_->over(1 - race_share_); }
   void compiling(std::size_t done, std::size_t total) const {
     report(Progress::Stage::compile, done, total);
   }
@@ -290,11 +290,12 @@ class WorkerEvaluator final : public Evaluator {
     }
     const double budget = time_->seconds();
     const double left = std::max(0.0, budget - seconds());
-    const double allowed = std::clamp(left, 0.5 * kRaceShare * budget, kRaceShare * budget);
+    const double allowed = std::clamp(left, 0.5 * race_share_ * budget, race_share_ * budget);
     const auto reply = ask({{"do", "race"},
                             {"entries", entries},
                             {"peer", peer_races_},
                             {"budget_ns", allowed * 1e9},
+                            {"sustained", sustained_},
                             {"seconds", left}},
                            images, allowed + limit, [this] {
                              return time_->late(kRacedUntil) && worker_->status().admitted != 0;
@@ -357,7 +358,7 @@ class WorkerEvaluator final : public Evaluator {
   tl::expected<Message, Failure> ask_patiently(
       const nlohmann::json& request, const std::vector<const std::vector<std::byte>*>& images,
       double seconds_allowed) {
-    const auto over = [this] { return begun_ && time_->over(kScreenedUntil); };
+    const auto over = [this] { return begun_ && time_->over(1 - kScreenedInto * race_share_); };
     auto reply = ask(request, images, seconds_allowed, over);
     for (int i = 0; i < kFirstRetries && !begun_ && !broken_ && !cancelled(); ++i) {
       if (reply || reply.error().kind != Failure::Kind::timed_out) break;
@@ -421,6 +422,8 @@ class WorkerEvaluator final : public Evaluator {
   const DeviceCaps device_;
   const int device_index_;
   const TuneOptions options_;
+  const bool sustained_ = options_.policy == TuningPolicy::sustained;
+  const double race_share_ = race_share(options_.policy);
   const std::shared_ptr<const Budget> time_;
   CandidateCode code_;
   const DeviceLock lock_;

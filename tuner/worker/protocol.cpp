@@ -213,11 +213,15 @@ Result<DeviceCaps> caps_from(const nlohmann::json& j) {
 }
 
 nlohmann::json to_json(const std::variant<Timing, Failure>& outcome) {
-  if (const auto* t = std::get_if<Timing>(&outcome))
-    return {{"median_ns", t->median_ns},
-            {"low_ns", t->low_ns},
-            {"high_ns", t->high_ns},
-            {"samples", t->samples}};
+  if (const auto* t = std::get_if<Timing>(&outcome)) {
+    nlohmann::json timing{{"median_ns", t->median_ns},
+                          {"low_ns", t->low_ns},
+                          {"high_ns", t->high_ns},
+                          {"samples", t->samples}};
+    if (t->joules > 0) timing["joules"] = t->joules;
+    if (t->sm_mhz > 0) timing["sm_mhz"] = t->sm_mhz;
+    return timing;
+  }
   const auto& f = std::get<Failure>(outcome);
   return {{"kind", static_cast<int>(f.kind)}, {"detail", f.detail}};
 }
@@ -230,10 +234,17 @@ Result<std::variant<Timing, Failure>> outcome_from(const nlohmann::json& j) {
         throw std::out_of_range(fmt::format("kind = {}: no failure is called so", kind));
       return Failure{static_cast<Failure::Kind>(kind), printable(j.at("detail"))};
     }
-    const Timing t{j.at("median_ns").get<double>(), j.at("low_ns").get<double>(),
-                   j.at("high_ns").get<double>(), j.at("samples").get<int>()};
+    const Timing t{.median_ns = j.at("median_ns").get<double>(),
+                   .low_ns = j.at("low_ns").get<double>(),
+                   .high_ns = j.at("high_ns").get<double>(),
+                   .samples = j.at("samples").get<int>(),
+                   .joules = j.value("joules", 0.0),
+                   .sm_mhz = j.value("sm_mhz", 0)};
     if (!(t.median_ns > 0) || !std::isfinite(t.median_ns))
       throw std::out_of_range(fmt::format("median_ns = {}: no time", t.median_ns));
+    if (!(t.joules >= 0) || !std::isfinite(t.joules))
+      throw std::out_of_range(fmt::format("joules = {}: no energy", t.joules));
+    if (t.sm_mhz < 0) throw std::out_of_range(fmt::format("sm_mhz = {}: no clock", t.sm_mhz));
     return t;
   });
 }

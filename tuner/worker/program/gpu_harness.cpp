@@ -150,6 +150,7 @@ class GpuHarness final : public Harness {
                                     const RaceRules& rules) override {
     std::vector<GpuCalls*> calls;
     for (Contender* one : contenders) calls.push_back(&static_cast<GpuContender*>(one)->calls());
+    if (rules.sustained) return race_loaded(calls, rules);
     const auto stop = [&](const std::vector<Timing>& timings) {
       return rules.over() || (timings.size() > 1 && decided(timings, kRaceMinSamples));
     };
@@ -166,6 +167,17 @@ class GpuHarness final : public Harness {
   }
 
  private:
+  static tl::expected<Raced, Failure> race_loaded(const std::vector<GpuCalls*>& calls,
+                                                  const RaceRules& rules) {
+    LoadRules load{.budget_ns = rules.budget_ns, .on_turn = rules.on_turn};
+    load.stop = [&](const std::vector<Timing>& timings) {
+      return rules.over() || (timings.size() > 1 && decided(timings, load.min_rounds));
+    };
+    auto raced = gpu_race_under_load(calls, load);
+    if (!raced) return lost(raced.error());
+    return Raced{.timings = std::move(raced->timings), .conditions = text(raced->conditions)};
+  }
+
   std::shared_ptr<const GpuTools> tools_;
   std::unique_ptr<GpuProblem> problem_;
 };

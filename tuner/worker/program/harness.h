@@ -92,6 +92,7 @@ class Harness {
   /// a few of each and it is `over`. `on_turn` hears whose turn it is, before each.
   struct RaceRules {
     double budget_ns = 0;
+    bool sustained = false;  // under load (tuner/measure/load_race.h); a GPU's alone
     std::function<bool()> over;
     std::function<void(std::size_t)> on_turn;
   };

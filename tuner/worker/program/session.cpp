@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/backend.h"
@@ -227,6 +228,7 @@ std::optional<Failure> Session::admit(const Message& request, std::size_t number
 json Session::race(const Message& request) {
   const bool with_peer = request.body.at("peer").get<bool>();
   const auto budget_ns = request.body.at("budget_ns").get<double>();
+  const bool sustained = request.body.at("sustained").get<bool>();
   const Budget time(request.body.at("seconds").get<double>());
   std::vector<json> rows(request.body.at("entries").size());
   Finalists finalists;
@@ -244,8 +246,12 @@ json Session::race(const Message& request) {
     if (is_fault(*failure)) return fault(failure->detail, static_cast<int>(i));
     rows[i] = answer_of(*failure, Round::race, false);
   }
-  auto reply = race_rows(std::move(rows), finalists, with_peer && admitting(),
-                         {budget_ns, [&] { return time.over(); }, {}});
+  auto reply =
+      race_rows(std::move(rows), finalists, with_peer && admitting(),
+                {.budget_ns = sustained ? std::min(budget_ns, time.left() * 1e9) : budget_ns,
+                 .sustained = sustained,
+                 .over = [&] { return time.over(); },
+                 .on_turn = {}});
   // A fault or a hang is attributed to the contender whose turn it was.
   return reply ? std::move(*reply) : fault(reply.error().detail, status_->candidate);
 }
