@@ -7,6 +7,7 @@
 #include "generator/problem/extent.h"
 #include "generator/problem/indices.h"
 #include "generator/problem/spelling.h"
+#include "runtime/backend.h"
 
 namespace kiln {
 namespace {
@@ -132,6 +133,14 @@ std::string class_text(const Gemm& gemm) {
   index_every_row(shapeless);
   for (Matrix* x : shapeless.matrices()) x->ld = x->batch_stride = 0;
   return key_text(shapeless);
+}
+
+std::vector<BestKey> keys_of_kernels(const BestKey& key) {
+  std::vector<BestKey> keys{key};
+  const Backend& backend = backend_of(key.device.vendor);
+  if (key.policy == backend.policy && !backend.sustained.empty())
+    keys.emplace_back(key).policy = backend.sustained;
+  return keys;
 }
 
 std::optional<BestKey> without_expression(const BestKey& key) {

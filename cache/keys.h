@@ -11,6 +11,7 @@
 #include <string_view>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "cache/record.h"
 #include "generator/problem/fields.h"
@@ -25,6 +26,11 @@ using Value = std::variant<std::int64_t, double, std::string>;
 template <>
 struct EnumNames<Determinism> {
   static constexpr std::array<std::string_view, 3> names{"run_to_run", "any", "batch_invariant"};
+};
+
+template <>
+struct EnumNames<TuningPolicy> {
+  static constexpr std::array<std::string_view, 3> names{"cool", "sustained", "auto"};
 };
 
 template <>
@@ -158,6 +164,9 @@ std::string key_text(const BestKey& key);
 /// What two problems share when only their sizes, pitches and strides differ: dtypes, layouts,
 /// epilogue, alignment, packing, scales. Nearest shapes are looked for within one class.
 std::string class_text(const Gemm& gemm);
+/// The key, and where its policy is that of cool races the same of races under load: their winners
+/// serve other problems of the class alike.
+std::vector<BestKey> keys_of_kernels(const BestKey& key);
 /// The product alone, without the key's expression; nothing where it has none.
 std::optional<BestKey> without_expression(const BestKey& key);
 

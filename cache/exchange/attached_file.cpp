@@ -32,10 +32,29 @@ void copy_database(SQLite::Database& to, const char* name, Layer& from) {
   if (found != "ok") throw SQLite::Exception(found, SQLITE_CORRUPT);
 }
 
+namespace {
+
+/// A private copy of today's schema of a file that is read as it is.
+Layer migrated_copy(Layer& from) {
+  auto copy = open_scratch(from.path);
+  if (!copy) throw SQLite::Exception(copy.error().message);
+  copy_database(*copy->db, "main", from);
+  if (const Status done = migrate(*copy->db, from.path.string()); !done)
+    throw SQLite::Exception(done.error().message);
+  return std::move(*copy);
+}
+
+}  // namespace
+
 Attached::Attached(SQLite::Database& db, Layer& from) : db_(db) {
   db_.exec("ATTACH '' AS other");  // a private temporary database
   try {
-    copy_database(db_, "other", from);
+    if (from.db->execAndGet("PRAGMA user_version").getInt() == schema_version()) {
+      copy_database(db_, "other", from);
+    } else {
+      Layer todays = migrated_copy(from);
+      copy_database(db_, "other", todays);
+    }
   } catch (...) {
     db_.tryExec("DETACH other");
     throw;

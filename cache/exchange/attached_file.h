@@ -13,7 +13,8 @@
 
 namespace kiln {
 
-/// `from` as the schema "other" of `db`, sound, detached whatever happens in between. It is a copy
+/// `from` as the schema "other" of `db`, sound, with today's tables whatever version the file has,
+/// detached whatever happens in between. It is a copy
 /// of what that layer's connection reads: attaching by path would open whatever file lies there by
 /// then, and could not open a write-ahead log on read-only media.
 class Attached {

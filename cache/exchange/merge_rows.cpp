@@ -23,7 +23,8 @@ std::string weight(std::string_view row) {
       {0}.verified, CASE {0}.round WHEN 'race' THEN 2 WHEN 'second' THEN 1 ELSE 0 END,
       coalesce({0}.samples, 0), -coalesce(({0}.high_ns - {0}.low_ns) / {0}.median_ns, 0),
       {0}.created, -coalesce({0}.median_ns, 0), -coalesce({0}.high_ns, 0), {0}.predicted_ns,
-      coalesce({0}.failure, ''), coalesce({0}.detail, ''), {0}.binary_key))sql",
+      coalesce({0}.failure, ''), coalesce({0}.detail, ''), {0}.binary_key,
+      coalesce({0}.joules, 0), coalesce({0}.sm_mhz, 0)))sql",
                      row);
 }
 
@@ -105,10 +106,11 @@ void merge_measurements(SQLite::Database& db, bool with_code, MergeReport& repor
       R"sql(
     INSERT INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
       config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
-      detail, binary_key, launch, seal, winner, created)
+      detail, joules, sm_mhz, binary_key, launch, seal, winner, created)
     SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id,
       theirs.predicted_ns, theirs.round, theirs.verified, theirs.median_ns, theirs.low_ns,
-      theirs.high_ns, theirs.samples, theirs.failure, theirs.detail, {0}, theirs.launch,
+      theirs.high_ns, theirs.samples, theirs.failure, theirs.detail, theirs.joules,
+      theirs.sm_mhz, {0}, theirs.launch,
       '', 0, theirs.created
     {1}{2} WHERE theirs.quarantined IS NULL
     ORDER BY device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id
@@ -116,7 +118,8 @@ void merge_measurements(SQLite::Database& db, bool with_code, MergeReport& repor
       session_id = NULL, predicted_ns = excluded.predicted_ns, round = excluded.round,
       verified = excluded.verified, median_ns = excluded.median_ns, low_ns = excluded.low_ns,
       high_ns = excluded.high_ns, samples = excluded.samples, failure = excluded.failure,
-      detail = excluded.detail, binary_key = excluded.binary_key, created = excluded.created,
+      detail = excluded.detail, joules = excluded.joules, sm_mhz = excluded.sm_mhz,
+      binary_key = excluded.binary_key, created = excluded.created,
       quarantined = NULL, seal = '',
       winner = CASE WHEN excluded.failure IS NULL THEN winner ELSE 0 END,
       launch = CASE WHEN excluded.failure IS NOT NULL THEN ''

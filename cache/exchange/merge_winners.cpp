@@ -101,7 +101,7 @@ std::set<std::string> winners_of_ranges(SQLite::Database& db) {
 
 std::optional<Rival> read_rival(SQLite::Database& db, SQLite::Statement& row,
                                 const std::set<std::string>& named) {
-  constexpr int kNext = 11;
+  constexpr int kNext = kMeasuredColumnCount;
   auto measured = read_measured(row);
   auto device = read_device(db, row.getColumn(kNext).getInt64());
   auto gemm = read_problem(db, row.getColumn(kNext + 1).getInt64());

@@ -219,6 +219,12 @@ class T4Reader {
                     .high_ns = positive_of(member(own, "high_ns"), where + ".kiln.high_ns")};
       read_field(member(own, "samples"), where + ".kiln.samples", timing.samples);
       if (timing.samples < 0) refuse(where + ".kiln.samples", timing.samples, "must be 0 or more");
+      if (const T4Json& joules = member(own, "joules"); !joules.is_null())
+        timing.joules = positive_of(joules, where + ".kiln.joules");
+      if (const T4Json& mhz = member(own, "sm_mhz"); !mhz.is_null()) {
+        read_field(mhz, where + ".kiln.sm_mhz", timing.sm_mhz);
+        if (timing.sm_mhz < 0) refuse(where + ".kiln.sm_mhz", timing.sm_mhz, "must be 0 or more");
+      }
       return timing;
     }
     const T4Json& runtimes = member(member(result, "times"), "runtimes");

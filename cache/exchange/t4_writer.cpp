@@ -84,6 +84,11 @@ void T4Writer::add(const StoredMeasurement& row) {
                 {"low_ns", timing.low_ns},
                 {"high_ns", timing.high_ns},
                 {"samples", timing.samples}});
+    if (timing.joules > 0) {
+      own["joules"] = timing.joules;
+      measurements.push_back(measurement("energy", timing.joules, "J"));
+    }
+    if (timing.sm_mhz > 0) own["sm_mhz"] = timing.sm_mhz;
   } else {
     invalidity = t4_invalidity(measured.failure().kind);
     own.update({{"failure", value_json(to_value(measured.failure().kind))},

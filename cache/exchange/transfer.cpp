@@ -69,10 +69,10 @@ std::int64_t merge_measurements(SQLite::Database& db, bool with_code) {
   const int added = db.exec(fmt::format(R"sql(
     INSERT OR IGNORE INTO measurement (device_id, problem_id, policy, determinism, toolchain_id,
       config_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
-      detail, binary_key, launch, seal, winner, created)
+      detail, joules, sm_mhz, binary_key, launch, seal, winner, created)
     SELECT device.id, problem.id, theirs.policy, theirs.determinism, toolchain.id, config.id,
       predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure, detail,
-      {2}, launch, seal, theirs.winner AND NOT EXISTS (
+      joules, sm_mhz, {2}, launch, seal, theirs.winner AND NOT EXISTS (
         SELECT 1 FROM measurement AS mine WHERE mine.winner = 1 AND {1}),
       created
     {0} WHERE theirs.quarantined IS NULL)sql",

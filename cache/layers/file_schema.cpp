@@ -89,7 +89,8 @@ constexpr SchemaObject kTodays[] = {
      "  median_ns REAL, low_ns REAL, high_ns REAL, samples INTEGER,\n"
      "  failure TEXT, detail TEXT, binary_key TEXT NOT NULL,\n"
      "  winner INTEGER NOT NULL DEFAULT 0, created TEXT NOT NULL, quarantined TEXT, "
-     "launch TEXT NOT NULL DEFAULT '', seal TEXT NOT NULL DEFAULT '',\n"
+     "launch TEXT NOT NULL DEFAULT '', seal TEXT NOT NULL DEFAULT '', joules REAL, "
+     "sm_mhz INTEGER,\n"
      "  CHECK ((failure IS NULL) = (median_ns IS NOT NULL)),\n"
      "  UNIQUE (device_id, problem_id, policy, determinism, toolchain_id, config_id)) STRICT"},
     {"table", "peak", "peak",

@@ -240,10 +240,21 @@ constexpr Step kSteps[] = {{1, kVersion1},
                            {13, kVersion13},
                            {17, kVersion17}};
 
-/// Statements that add the columns of the problem that this version brings. Those of the first one
-/// are in the table that it makes.
+/// A column of measurements that a version brings. Rows of before have no value.
+struct ColumnOfMeasurements {
+  int version;
+  const char *name, *type;
+};
+constexpr ColumnOfMeasurements kColumnsOfMeasurements[] = {{20, "joules", "REAL"},
+                                                           {20, "sm_mhz", "INTEGER"}};
+
+/// Statements that add the columns of the problem and of measurements that this version brings.
+/// Those of the first one are in the tables that it makes.
 std::string columns_of(int version) {
   std::string sql;
+  for (const auto& [since, name, type] : kColumnsOfMeasurements)
+    if (since == version)
+      sql += fmt::format("ALTER TABLE measurement ADD COLUMN {} {};\n", name, type);
   for (std::size_t i = 0; i < kGemmFieldCount; ++i)
     if (kGemmFields[i].since == version && version > 1)
       sql += fmt::format("ALTER TABLE problem ADD COLUMN {};\n", column_text(kGemmFields[i]));
@@ -252,7 +263,8 @@ std::string columns_of(int version) {
 
 std::vector<Migration> all_migrations() {
   std::vector<Migration> all;
-  const int last = std::max(std::rbegin(kSteps)->version, kGemmFields.back().since);
+  const int last = std::max({std::rbegin(kSteps)->version, kGemmFields.back().since,
+                             std::rbegin(kColumnsOfMeasurements)->version});
   for (int version = 1; version <= last; ++version) {
     const Step* const step = std::ranges::find(kSteps, version, &Step::version);
     const bool found = step != std::end(kSteps);
@@ -282,6 +294,12 @@ void show_todays_columns(SQLite::Database& db, int version) {
     if (field.since > version) columns += fmt::format(", {}", default_column(field));
   if (!columns.empty())
     db.exec(fmt::format("CREATE TEMP VIEW problem AS SELECT *{} FROM main.problem", columns));
+  std::string measured;
+  for (const auto& [since, name, type] : kColumnsOfMeasurements)
+    if (since > version) measured += fmt::format(", NULL AS {}", name);
+  if (!measured.empty())
+    db.exec(
+        fmt::format("CREATE TEMP VIEW measurement AS SELECT *{} FROM main.measurement", measured));
 }
 
 namespace {

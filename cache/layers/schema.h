@@ -23,10 +23,10 @@ struct Migration {
 std::span<const Migration> migrations();
 inline int schema_version() { return migrations().back().version; }
 /// Whether a file of this version, today's or older, has today's tables and texts but for columns
-/// of the problem: the steps since then have brought nothing else.
+/// of problems and measurements: the steps since then have brought nothing else.
 bool reads_as_today(int version);
-/// Gives the problems of such a file the columns that it lacks, with their defaults, by a view of
-/// this connection alone: for files that are not written.
+/// Gives the rows of such a file the columns that it lacks, with their defaults, by views of this
+/// connection alone: for files that are not written.
 void show_todays_columns(SQLite::Database& db, int version);
 
 /// "kiln" in the header of the file, so that another program's database is told apart.

@@ -11,8 +11,9 @@ namespace kiln {
 
 Status fit_class(Store& store, const BestKey& key) {
   std::vector<Config> kernels;
-  for (const Record& record : store.winners().tuned_like(key, {}))
-    kernels.push_back(record.measured.config);
+  for (const BestKey& of : keys_of_kernels(key))
+    for (const Record& record : store.winners().tuned_like(of, {}))
+      kernels.push_back(record.measured.config);
   return store.fits().put(
       key, FittedModel::fit(store.measurements().timed_like(key), kernels, key.device));
 }

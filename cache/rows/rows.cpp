@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <cmath>
+
 #include "cache/codec/codec.h"
 #include "cache/printable.h"
 #include "cache/rows/seal.h"
@@ -137,15 +139,16 @@ void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids
   SQLite::Statement row(db, R"sql(
     INSERT INTO measurement (device_id, problem_id, policy, determinism, toolchain_id, config_id,
       session_id, predicted_ns, round, verified, median_ns, low_ns, high_ns, samples, failure,
-      detail, binary_key, created)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+      detail, binary_key, joules, sm_mhz, created)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
       strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
     ON CONFLICT (device_id, problem_id, policy, determinism, toolchain_id, config_id) DO UPDATE SET
       session_id = excluded.session_id, predicted_ns = excluded.predicted_ns,
       round = excluded.round, verified = excluded.verified, median_ns = excluded.median_ns,
       low_ns = excluded.low_ns, high_ns = excluded.high_ns, samples = excluded.samples,
       failure = excluded.failure, detail = excluded.detail, binary_key = excluded.binary_key,
-      created = excluded.created, quarantined = NULL,
+      joules = excluded.joules, sm_mhz = excluded.sm_mhz, created = excluded.created,
+      quarantined = NULL,
       launch = '', seal = '', winner = CASE WHEN excluded.failure IS NULL THEN winner ELSE 0 END)sql");
   row.bind(1, ids.device);
   row.bind(2, ids.problem);
@@ -163,6 +166,8 @@ void put_measurement(SQLite::Database& db, const BestKey& key, const KeyIds& ids
     row.bind(13, measured.timing().high_ns);
     row.bind(14, measured.timing().samples);
     if (!measured.disturbed.empty()) row.bind(16, measured.disturbed);
+    if (measured.timing().joules > 0) row.bind(18, measured.timing().joules);
+    if (measured.timing().sm_mhz > 0) row.bind(19, measured.timing().sm_mhz);
   } else {
     bind_value(row, 15, to_value(measured.failure().kind));
     row.bind(16, measured.failure().detail);
@@ -240,8 +245,12 @@ std::optional<Measured> read_measured(SQLite::Statement& row) {
     const Timing timing{.median_ns = row.getColumn(4).getDouble(),
                         .low_ns = row.getColumn(5).getDouble(),
                         .high_ns = row.getColumn(6).getDouble(),
-                        .samples = row.getColumn(7).getInt()};
+                        .samples = row.getColumn(7).getInt(),
+                        .joules = row.getColumn(11).getDouble(),
+                        .sm_mhz = row.getColumn(12).getInt()};
     if (!(timing.median_ns > 0) || timing.samples < 0) return std::nullopt;
+    if (!(timing.joules >= 0) || !std::isfinite(timing.joules) || timing.sm_mhz < 0)
+      return std::nullopt;
     measured.outcome = timing;
     if (!row.getColumn(9).isNull()) measured.disturbed = printable(text_of(row.getColumn(9)));
   } else {

@@ -76,9 +76,10 @@ std::optional<Measured> read_measured(SQLite::Statement& row);
 inline constexpr const char* kMeasuredColumns =
     "config.text, measurement.predicted_ns, measurement.round, measurement.verified, "
     "measurement.median_ns, measurement.low_ns, measurement.high_ns, measurement.samples, "
-    "measurement.failure, measurement.detail, measurement.binary_key";
+    "measurement.failure, measurement.detail, measurement.binary_key, measurement.joules, "
+    "measurement.sm_mhz";
 /// How many they are: what follows them in a SELECT starts here.
-inline constexpr int kMeasuredColumnCount = 11;
+inline constexpr int kMeasuredColumnCount = 13;
 
 /// No device reaches this many operations a second.
 inline constexpr double kMostFlops = 1e18;

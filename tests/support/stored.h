@@ -17,6 +17,7 @@
 #include "cache/records/winners.h"
 #include "cache/store.h"
 #include "generator/families/cpu/packed/config.h"
+#include "generator/problem/fields.h"
 
 namespace kiln::test {
 
@@ -82,6 +83,16 @@ inline void store_winner(Store& store, const BestKey& key, int mr, double ns = 1
 inline void tamper(const std::filesystem::path& file, const std::string& sql) {
   SQLite::Database db(file.string(), SQLite::OPEN_READWRITE, 5000);
   db.exec(sql);
+}
+
+/// Of tables that a version of the file had already, the columns that later ones brought.
+inline void drop_columns_since(SQLite::Database& db, int version) {
+  for (const GemmField& field : kGemmFields)
+    if (field.since > version)
+      db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", field.name));
+  if (version < 20)
+    db.exec(
+        "ALTER TABLE measurement DROP COLUMN joules; ALTER TABLE measurement DROP COLUMN sm_mhz");
 }
 
 }  // namespace kiln::test

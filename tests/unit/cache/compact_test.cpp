@@ -70,8 +70,7 @@ void to_version12(const std::filesystem::path& file) {
       set.exec();
     }
   }
-  for (const GemmField& field : kGemmFields)
-    if (field.since > 12) db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", field.name));
+  test::drop_columns_since(db, 12);
   db.exec("PRAGMA journal_mode = DELETE; DROP TABLE limits; PRAGMA user_version = 12");
 }
 

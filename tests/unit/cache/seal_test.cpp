@@ -118,8 +118,7 @@ void to_version7(const std::filesystem::path& file) {
                                       {"range", "rest"},
                                       {"verification", "problem_key"}})
     db.exec(fmt::format("UPDATE {0} SET {1} = replace({1}, 'bias_as_d=0;', '')", table, column));
-  for (const GemmField& field : kGemmFields)
-    if (field.since > 7) db.exec(fmt::format("ALTER TABLE problem DROP COLUMN {}", field.name));
+  test::drop_columns_since(db, 7);
   db.exec("DROP TABLE limits; PRAGMA user_version = 7");
   seal_rows(db);
 }

@@ -296,10 +296,15 @@ TEST(Migrations, OlderProductsOfSmallFloatsAreFast) {
     db.exec("UPDATE measurement SET winner = 1 WHERE problem_id = " + std::to_string(ids.problem));
     stamp_winner(db, key, ids);
   };
+  // put_measurement() fills today's columns.
+  for (const char* column : {"joules", "sm_mhz"})
+    db.exec(fmt::format("ALTER TABLE measurement ADD COLUMN {} REAL", column));
   add("fp8 N T 64 64 64", "sm_90a");
   add("fp8 N T 64 64 128", "gfx942");
   add("fp8 N T 64 64 256 scale=1x128", "sm_90a");
   add("bf16 N T 64 64 512", "sm_90a");
+  for (const char* column : {"joules", "sm_mhz"})
+    db.exec(fmt::format("ALTER TABLE measurement DROP COLUMN {}", column));
   db.exec(
       "INSERT INTO fit (device_id, class, policy, determinism, hash, bytes, data, created) "
       "SELECT device_id, class, 'p', 'run_to_run', '', 0, x'', '' FROM measurement JOIN problem "

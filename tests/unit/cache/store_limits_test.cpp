@@ -130,11 +130,12 @@ TEST(StoredLimits, AFileFromBeforeThemGetsTheirTable) {
     ASSERT_TRUE(old->measurements().put(key, kNow, test::timed(6, 1000)));
     ASSERT_TRUE(old->winners().make_winner(key, kNow, test::config_of(6)));
   }
+  {
+    SQLite::Database db((dir / "old.db").string(), SQLite::OPEN_READWRITE);
+    test::drop_columns_since(db, 16);
+  }
   tamper(dir / "old.db",
-         "PRAGMA journal_mode = DELETE; DROP TABLE limits; "
-         "ALTER TABLE problem DROP COLUMN scale_order_a; "
-         "ALTER TABLE problem DROP COLUMN scale_order_b; "
-         "ALTER TABLE problem DROP COLUMN expression; PRAGMA user_version = 16");
+         "PRAGMA journal_mode = DELETE; DROP TABLE limits; PRAGMA user_version = 16");
   EXPECT_FALSE(open_store(dir / "old.db")->devices().limits(key.device)) << "its table was made";
   auto store = open_store(dir / "kiln.db", {dir / "old.db"});
   EXPECT_THAT(*store->winners().list(), SizeIs(1));

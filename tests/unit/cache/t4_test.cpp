@@ -52,6 +52,8 @@ std::unique_ptr<Store> every_kind() {
     EXPECT_TRUE(
         store->measurements().put(other, kNow, test::failed(10 + kind, Failure::Kind(kind))));
   Measured unverified = test::timed(9, 1234.5);
+  std::get<Timing>(unverified.outcome).joules = 0.25;
+  std::get<Timing>(unverified.outcome).sm_mhz = 1500;
   unverified.verified = false;
   unverified.round = Round::screen;
   EXPECT_TRUE(store->measurements().put(other, kNow, unverified));
