@@ -16,8 +16,8 @@ constexpr double kSettleNs = 100e6;
 constexpr int kAgreeing = 3, kMostSettling = 20, kBlindSettling = 10;
 constexpr double kSettled = 0.01;
 constexpr double kLeadShare = 0.25;
-/// Of a short budget, what is planned, and what loading may take of that: calls get slower as the
-/// clock falls.
+/// Of the budget, what is planned, and what loading may take of that: calls get slower as the clock
+/// falls, and sensors take time to read.
 constexpr double kPlanned = 0.9, kSettleShare = 0.25;
 
 double sum_of(const std::vector<double>& values) {
@@ -55,10 +55,10 @@ class Race {
         rules_(rules),
         watch_(sensors),
         measured_(contenders.size()) {
-    const double planned = kPlanned * rules.budget_ns;
-    settle_ns_ = std::min(kSettleNs, kSettleShare * planned / kMostSettling);
+    planned_ns_ = kPlanned * rules.budget_ns;
+    settle_ns_ = std::min(kSettleNs, kSettleShare * planned_ns_ / kMostSettling);
     const double blocks = double(contenders.size()) * rules.min_rounds;
-    block_ns_ = std::min(rules.block_ns, (planned - kMostSettling * settle_ns_) / blocks);
+    block_ns_ = std::min(rules.block_ns, (planned_ns_ - kMostSettling * settle_ns_) / blocks);
   }
 
   Result<LoadRace> run() {
@@ -67,7 +67,7 @@ class Race {
     std::vector<std::size_t> order(contenders_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     for (int round = 1; round <= rules_.rounds; ++round) {
-      if (round > rules_.min_rounds && spent_ns_ + round_ns() > rules_.budget_ns) break;
+      if (round > rules_.min_rounds && spent_ns_ + round_ns() > planned_ns_) break;
       for (const std::size_t who : order)
         if (const Status taken = take(who); !taken) return tl::unexpected(taken.error());
       std::rotate(order.begin(), order.begin() + 1, order.end());
@@ -133,7 +133,7 @@ class Race {
   const LoadRules& rules_;
   ClockWatch watch_;
   std::vector<Measurements> measured_;
-  double settle_ns_ = 0, block_ns_ = 0, spent_ns_ = 0;
+  double planned_ns_ = 0, settle_ns_ = 0, block_ns_ = 0, spent_ns_ = 0;
 };
 
 }  // namespace

@@ -171,7 +171,7 @@ class GpuHarness final : public Harness {
                                                   const RaceRules& rules) {
     LoadRules load{.budget_ns = rules.budget_ns, .on_turn = rules.on_turn};
     load.stop = [&](const std::vector<Timing>& timings) {
-      return rules.over() || (timings.size() > 1 && decided(timings, load.min_rounds));
+      return rules.over() || decided(timings, load.min_rounds);
     };
     auto raced = gpu_race_under_load(calls, load);
     if (!raced) return lost(raced.error());

@@ -92,8 +92,9 @@ class Harness {
   /// a few of each and it is `over`. `on_turn` hears whose turn it is, before each.
   struct RaceRules {
     double budget_ns = 0;
-    bool sustained = false;  // under load (tuner/measure/load_race.h); a GPU's alone
-    std::function<bool()> over;
+    bool sustained = false;           // under load (tuner/measure/load_race.h); a GPU's alone
+    std::function<double()> left_ns;  // of the time that the race has; 0: it is over
+    bool over() const { return left_ns() <= 0; }
     std::function<void(std::size_t)> on_turn;
   };
   static constexpr int kLeastSamples = 3;

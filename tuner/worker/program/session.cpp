@@ -246,12 +246,11 @@ json Session::race(const Message& request) {
     if (is_fault(*failure)) return fault(failure->detail, static_cast<int>(i));
     rows[i] = answer_of(*failure, Round::race, false);
   }
-  auto reply =
-      race_rows(std::move(rows), finalists, with_peer && admitting(),
-                {.budget_ns = sustained ? std::min(budget_ns, time.left() * 1e9) : budget_ns,
-                 .sustained = sustained,
-                 .over = [&] { return time.over(); },
-                 .on_turn = {}});
+  auto reply = race_rows(std::move(rows), finalists, with_peer && admitting(),
+                         {.budget_ns = budget_ns,
+                          .sustained = sustained,
+                          .left_ns = [&] { return time.left() * 1e9; },
+                          .on_turn = {}});
   // A fault or a hang is attributed to the contender whose turn it was.
   return reply ? std::move(*reply) : fault(reply.error().detail, status_->candidate);
 }
@@ -271,6 +270,8 @@ tl::expected<json, Failure> Session::race_rows(std::vector<json> rows, Finalists
   const auto number = [&](std::size_t who) {
     return who < finalists.numbers.size() ? finalists.numbers[who] : kPeerNumber;
   };
+  // What is begun under load takes its time.
+  if (rules.sustained) rules.budget_ns = std::min(rules.budget_ns, rules.left_ns());
   rules.on_turn = [&](std::size_t who) { enter(WorkerStatus::racing, number(who)); };
   const auto raced = harness_->race(contenders, rules);
   if (!raced) return tl::unexpected(raced.error());
