@@ -290,6 +290,32 @@ void DeterminismOption::add_to(CLI::App& app) {
       ->default_str(std::string(EnumNames<Determinism>::names.front()));
 }
 
+void add_policy(CLI::App& app, TuningPolicy& policy) {
+  std::vector<std::pair<std::string, TuningPolicy>> policies;
+  for (const std::string_view name : EnumNames<TuningPolicy>::names)
+    policies.emplace_back(name, static_cast<TuningPolicy>(policies.size()));
+  CLI::Option* named =
+      app.add_option("--policy", policy,
+                     "How a GPU is loaded while finalists race: cool, with pauses; sustained, back "
+                     "to back at the clock that its power limit leaves; auto, sustained for "
+                     "problems that are bound by power")
+          ->transform(CLI::CheckedTransformer(policies).description(""))
+          ->type_name("POLICY")
+          ->default_str(std::string(EnumNames<TuningPolicy>::names.front()));
+  app.add_flag_callback(
+         "--sustained", [&policy] { policy = TuningPolicy::sustained; },
+         "The same as --policy sustained")
+      ->excludes(named);
+}
+
+Status check_policy(TuningPolicy policy, const std::string& device) {
+  if (policy != TuningPolicy::sustained || names_gpu(device)) return {};
+  return fail(ErrorCode::unsupported,
+              fmt::format("device = \"{}\": sustained: must be on a GPU ({}), whose power limit "
+                          "sets its clock; a CPU's kernels are timed in one way",
+                          device, gpu_names()));
+}
+
 OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database,
                          const DeterminismOption& determinism) {
   OpenOptions options;

@@ -100,6 +100,11 @@ struct DeterminismOption {
   void add_to(CLI::App& app);
 };
 
+/// --policy, and --sustained for one of its values.
+void add_policy(CLI::App& app, TuningPolicy& policy);
+/// Errors: unsupported (on a CPU).
+Status check_policy(TuningPolicy policy, const std::string& device);
+
 OpenOptions open_options(const DeviceOptions& device, const DatabaseOptions& database,
                          const DeterminismOption& determinism = {});
 

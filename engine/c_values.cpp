@@ -68,10 +68,8 @@ static_assert(ends(sizeof(kiln_operands), offsetof(kiln_operands, outputs),
 static_assert(std::extent_v<decltype(kiln_operands::extra)> == kExtraOperands);
 static_assert(std::extent_v<decltype(kiln_operands::outputs)> == kExpressionOutputs);
 static_assert(ends(sizeof(kiln_options), offsetof(kiln_options, untuned_user), sizeof(void*)));
-static_assert(ends(sizeof(kiln_tune_options), offsetof(kiln_tune_options, candidates),
-                   sizeof(int)));
-static_assert(ends(sizeof(kiln_tune_report), offsetof(kiln_tune_report, warnings),
-                   sizeof(kiln_tune_report::warnings)));
+static_assert(ends(sizeof(kiln_tune_options), offsetof(kiln_tune_options, reserved), sizeof(int)));
+static_assert(ends(sizeof(kiln_tune_report), offsetof(kiln_tune_report, reserved), sizeof(int)));
 
 constexpr Shape<kiln_gemm_desc> kDesc{"desc", offsetof(kiln_gemm_desc, residual), desc_of({})};
 constexpr Shape<kiln_operands> kOperandsShape{"operands", offsetof(kiln_operands, bias),
@@ -336,6 +334,10 @@ Result<TuneOptions> options_of(const kiln_tune_options* given, double default_se
   options.force = x.force != 0;
   options.race = x.race != 0;
   options.candidates = x.candidates;
+  Enumerators enums;
+  options.policy =
+      enums.read(x.policy, TuningPolicy::automatic, "options->policy", "tuning policy");
+  if (Status ok = enums.status(); !ok) return tl::unexpected(ok.error());
   if (x.progress != nullptr)
     options.progress = [call = x.progress, user = x.user](const Progress& state) {
       const kiln_progress told{.stage = static_cast<kiln_stage>(state.stage),
@@ -392,7 +394,11 @@ bool report_to(kiln_tune_report* to, const TuneReport& report) {
   std::string lines;
   for (const std::string& warning : report.warnings) lines += warning + '\n';
   if (!lines.empty()) lines.pop_back();
-  const bool all = copy_text(lines, full.warnings) && full.size >= sizeof full;
+  full.joules = report.timing.joules;
+  full.sm_mhz = report.timing.sm_mhz;
+  constexpr std::size_t kWarningsEnd =
+      offsetof(kiln_tune_report, warnings) + sizeof(kiln_tune_report::warnings);
+  const bool all = copy_text(lines, full.warnings) && full.size >= kWarningsEnd;
   std::memcpy(to, &full, std::min(full.size, sizeof full));
   return all;
 }

@@ -179,10 +179,13 @@ std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& w
 }
 
 std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads) {
-  auto record = best(key_of(gemm, threads), now);
-  if (record || !gpu) return record;
-  const Gemm earlier = with_alignment_of_pitches(gemm);
-  return earlier == gemm ? std::nullopt : best(key_of(earlier, threads), now);
+  std::vector<Gemm> spellings{gemm};
+  if (gpu && with_alignment_of_pitches(gemm) != gemm)
+    spellings.push_back(with_alignment_of_pitches(gemm));
+  for (const Gemm& as : spellings)
+    for (const TuningPolicy policy : policies())
+      if (auto record = best(key_of(as, threads, policy), now)) return record;
+  return std::nullopt;
 }
 
 }  // namespace kiln

@@ -54,7 +54,8 @@ struct KILN_LOCAL Engine::Impl : Target {
   Status run(const Gemm& gemm, const Operands& operands);
   /// The stored winner, where the engine's class of determinism allows its config today.
   std::optional<Record> best(const BestKey& key, const Validators& with);
-  /// The winner of this very problem, whose key may be that of with_alignment_of_pitches().
+  /// The winner of this very problem, whose key may be that of with_alignment_of_pitches(): of a
+  /// race under load, else of a cool one.
   std::optional<Record> exact_record(const Gemm& gemm, int threads);
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);
 

@@ -100,6 +100,7 @@ Result<Explanation> Engine::Impl::explanation(const Gemm& gemm, int threads) {
   why.record = exact_record(gemm, p.threads);
   if (why.record) {
     const Record& record = *why.record;
+    why.key.policy = record.key.policy;
     why.peak_flops =
         tuning.raised_peak(why.key, 0, flops_per_second(gemm, record.measured.timing()));
     why.roof = stored_roofline(*store, why.key.device, why.key.gemm);

@@ -90,6 +90,8 @@ std::string evidence_text(const Explanation& why) {
   if (text(record.measured.config) != why.config)
     out += fmt::format("stored:    {}\n", text(record.measured.config));
   out += fmt::format("measured:  {}\n", timing_text(gemm, timing));
+  if (const std::string load = load_text(timing); !load.empty())
+    out += fmt::format("under load: {}\n", load);
   if (!record.measured.disturbed.empty())
     out += fmt::format("disturbed: {}; the next tune() searches anew\n", record.measured.disturbed);
   if (why.peak_flops > 0)

@@ -7,9 +7,7 @@
 #include "generator/problem/spelling.h"
 
 namespace kiln {
-namespace {
 
-/// The least that the analytic model predicts of any legal config; 0: there is none.
 double best_prediction(const BestKey& key) {
   const Problem problem = key.problem();
   double best = 0;
@@ -20,8 +18,6 @@ double best_prediction(const BestKey& key) {
     }
   return best;
 }
-
-}  // namespace
 
 std::string_view name(Basis basis) {
   switch (basis) {

@@ -9,6 +9,11 @@
 
 namespace kiln {
 
+struct BestKey;
+
+/// The least that the analytic model predicts of any legal config; 0: there is none.
+double best_prediction(const BestKey& key);
+
 /// What an Outlook's `tuned_ns` comes from.
 enum class Basis : std::uint8_t {
   stored,      ///< the problem is tuned: its own record

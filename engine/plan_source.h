@@ -89,6 +89,9 @@ class RelativeSource final : public PlanSource {
   std::optional<SharedPlan> find(const Miss& miss) override;
 
  private:
+  /// The winner of a race under load, else of a cool one.
+  std::optional<Record> won_by(const BestKey& key);
+
   RangeSource& ranges_;
 };
 

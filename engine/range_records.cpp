@@ -29,6 +29,10 @@ Result<RangeReport> TuningSession::tune_range(const GemmRange& range, const Tune
   if (Status ok = validate(range); !ok) return tl::unexpected(ok.error());
   if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());
   if (options.race) return fail(ErrorCode::bad_input, "race = true: must be false for a range");
+  if (options.policy == TuningPolicy::sustained)
+    return fail(ErrorCode::bad_input,
+                "policy = sustained: must be cool or auto for a range, whose kernels are chosen by "
+                "many short timings");
   const auto threads = engine_.threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
   const std::lock_guard lock(searching_);
@@ -42,6 +46,7 @@ Result<RangeReport> TuningSession::tune_range(const GemmRange& range, const Tune
   if (!compiler) return tl::unexpected(compiler.error());
   TuneOptions each = options;
   each.threads = *threads;
+  each.policy = TuningPolicy::cool;
   // A table names winners of the database: without one that can be written there is none.
   if (Status written = engine_.store->begin_session(
           {.command = "tune", .seed = options.seed, .budget_seconds = options.budget.count()});

@@ -42,9 +42,7 @@ Result<SharedPlan> Resolver::bound_plan(const Gemm& gemm, int threads, Match mat
   plan->reason = std::move(reason);
   plan->made_for = made_for;
   if (match == Match::exact)
-    plan->raced = raced_libraries(engine_.store->measurements().winners_and_libraries(
-                                      engine_.key_of(as != nullptr ? *as : gemm, threads)),
-                                  plan->config);
+    plan->raced = raced_beside(as != nullptr ? *as : gemm, threads, plan->config);
   if (code.gpu) {
     const Problem problem = as != nullptr ? Problem::of(*as).value() : plan->problem;
     auto bound =
@@ -62,6 +60,16 @@ Result<SharedPlan> Resolver::bound_plan(const Gemm& gemm, int threads, Match mat
                               plan->config, text(gemm), threads, plan->workspace_bytes));
   }
   return plan;
+}
+
+std::vector<RacedLibrary> Resolver::raced_beside(const Gemm& gemm, int threads,
+                                                 const std::string& config) {
+  for (const TuningPolicy policy : engine_.policies()) {
+    const auto rows =
+        engine_.store->measurements().winners_and_libraries(engine_.key_of(gemm, threads, policy));
+    if (auto raced = raced_libraries(rows, config); !raced.empty()) return raced;
+  }
+  return {};
 }
 
 void Resolver::keep(const SharedPlan& plan) {

@@ -57,6 +57,8 @@ class KILN_LOCAL Resolver {
   /// again.
   void keep(const SharedPlan& plan);
   void tell_untuned(const Plan::Impl& plan);
+  /// Of the race of the problem's record with this config.
+  std::vector<RacedLibrary> raced_beside(const Gemm& gemm, int threads, const std::string& config);
   /// What a call is expected to take: the stored time of a tuned problem, else what the model
   /// predicts, as fitted to measurements where it is.
   double expected_ns(const Gemm& gemm, int threads, Match match, const Config& config);

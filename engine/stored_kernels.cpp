@@ -1,6 +1,8 @@
 #include "engine/stored_kernels.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "cache/keys.h"
 #include "cache/records/devices.h"
@@ -20,17 +22,20 @@ KernelClass& StoredKernels::of(const BestKey& key, Store& store, const Validator
   const auto [entry, fresh] = classes_.try_emplace(key_text(shapeless) + class_text(key.gemm));
   KernelClass& found = entry->second;
   if (!fresh) return found;
-  const auto like = std::make_shared<const BestKey>(key);
-  std::vector<KernelRow> rows = store.winners().kernels_like(key, now);
-  found.kernels.reserve(rows.size());
-  for (KernelRow& row : rows)
-    if (row.verified)
-      found.kernels.push_back({.row = std::move(row),
-                               .like = like,
-                               .record = {},
-                               .code = {},
-                               .proved = {},
-                               .code_class = {}});
+  std::set<std::pair<Config, std::string>> seen;
+  for (const BestKey& of : keys_of_kernels(key)) {
+    const auto like = std::make_shared<const BestKey>(of);
+    for (KernelRow& row : store.winners().kernels_like(of, now))
+      if (row.verified && (of == key || !seen.contains({row.config, row.binary_key}))) {
+        seen.emplace(row.config, row.binary_key);
+        found.kernels.push_back({.row = std::move(row),
+                                 .like = like,
+                                 .record = {},
+                                 .code = {},
+                                 .proved = {},
+                                 .code_class = {}});
+      }
+  }
   if (!found.kernels.empty())
     if (auto model = store.fits().of(key);
         model && model->useful() && model->is_current(key.gemm, key.device))

@@ -4,11 +4,14 @@
 
 namespace kiln {
 
-std::optional<Record> stored_record(Engine& engine, const Gemm& gemm, int threads) {
+std::optional<Record> stored_record(Engine& engine, const Gemm& gemm, int threads,
+                                    TuningPolicy policy) {
   Engine::Impl& impl = engine.impl();
   const auto count = impl.threads_of(threads);
   if (!count || !Problem::of(gemm)) return std::nullopt;
-  return impl.best(impl.key_of(impl.with_defaults(gemm), *count), impl.now);
+  const Gemm full = impl.with_defaults(gemm);
+  const auto chosen = impl.policy_of(full, policy);
+  return chosen ? impl.best(impl.key_of(full, *count, *chosen), impl.now) : std::nullopt;
 }
 
 bool is_complete(const Record& record, double budget_seconds, int candidates) {

@@ -10,7 +10,8 @@ namespace kiln {
 
 /// The record by which tune() of this problem would go, with its file and extent; `threads` 0: the
 /// engine's default. Empty: none, or no such number of threads.
-std::optional<Record> stored_record(Engine& engine, const Gemm& gemm, int threads);
+std::optional<Record> stored_record(Engine& engine, const Gemm& gemm, int threads,
+                                    TuningPolicy policy = TuningPolicy::cool);
 
 /// Whether a search of this budget, or of so many candidates (0: any number), would add nothing to
 /// the record's. A record made before extents were stored counts as complete. One that was measured

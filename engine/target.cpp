@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "cache/keys.h"
 #include "engine/engine_impl.h"
 #include "engine/list_check.h"
+#include "engine/outlook.h"
 #include "engine/vendor.h"
 #include "generator/problem/operands.h"
 #include "generator/problem/spelling.h"
+#include "tuner/measure/roofline.h"
 #include "tuner/measure/vendor_library.h"
 
 namespace kiln {
@@ -92,10 +95,29 @@ Result<int> Target::threads_of(int threads) const {
   return threads;
 }
 
-BestKey Target::key_of(const Gemm& gemm, int threads) const {
+std::span<const TuningPolicy> Target::policies() const {
+  static constexpr std::array kBoth{TuningPolicy::sustained, TuningPolicy::cool};
+  return std::span(kBoth).subspan(backend.sustained.empty() ? 1 : 0);
+}
+
+Result<TuningPolicy> Target::policy_of(const Gemm& gemm, TuningPolicy policy) const {
+  const bool has_sustained = !backend.sustained.empty();
+  if (policy == TuningPolicy::sustained && !has_sustained)
+    return fail(ErrorCode::unsupported,
+                fmt::format("policy = sustained: kernels on {} are timed in one way, {}; it is for "
+                            "GPUs, whose power limit sets their clock",
+                            options.device, backend.policy));
+  if (policy != TuningPolicy::automatic) return policy;
+  const BestKey key = key_of(gemm, device.compute_units);
+  return has_sustained && bound_by_power(key.gemm, device, best_prediction(key))
+             ? TuningPolicy::sustained
+             : TuningPolicy::cool;
+}
+
+BestKey Target::key_of(const Gemm& gemm, int threads, TuningPolicy policy) const {
   BestKey key{.device = device,
               .gemm = normalised(gemm),
-              .policy = std::string(backend.policy),
+              .policy = policy_name(policy),
               .determinism = options.determinism};
   key.gemm.numerics = numerics_on(gemm, device);
   key.device.compute_units = threads;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 
 #include "cache/record.h"
 #include "generator/problem/device_caps.h"
@@ -33,7 +35,15 @@ struct Target {
   GemmRange with_defaults(const GemmRange& range) const;
   /// The same with the alignment of a call's addresses.
   Gemm with_defaults(const Gemm& gemm, const Operands& operands) const;
-  BestKey key_of(const Gemm& gemm, int threads) const;
+  BestKey key_of(const Gemm& gemm, int threads, TuningPolicy policy = TuningPolicy::cool) const;
+  /// As keys have it.
+  std::string policy_name(TuningPolicy policy) const {
+    return std::string(policy == TuningPolicy::sustained ? backend.sustained : backend.policy);
+  }
+  /// The policies under which a problem may have a record, in the order in which calls ask for one.
+  std::span<const TuningPolicy> policies() const;
+  /// `policy` of a search, without `automatic`. Errors: unsupported (this device has no such).
+  Result<TuningPolicy> policy_of(const Gemm& gemm, TuningPolicy policy) const;
 };
 
 }  // namespace kiln

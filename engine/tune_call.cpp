@@ -79,7 +79,9 @@ void TuningSession::confirm_stored(TuneReport& report) {
   }
   Validators with = engine_.now;
   if (const auto used = engine_.admission.compiler()) with.compiler = (*used)->version();
-  const auto record = engine_.best(engine_.key_of(gemm, report.threads), with);
+  BestKey key = engine_.key_of(gemm, report.threads);
+  key.policy = report.policy;
+  const auto record = engine_.best(key, with);
   const Status lasting = engine_.store->lasting();
   report.stored = record && text(record->measured.config) == report.config &&
                   (lasting || record->database != engine_.store->path());

@@ -124,12 +124,21 @@ std::optional<SharedPlan> RangeSource::of(const DeviceCaps& owner, const Miss& m
   return std::nullopt;
 }
 
+std::optional<Record> RelativeSource::won_by(const BestKey& key) {
+  for (const TuningPolicy policy : engine_.policies()) {
+    BestKey under = key;
+    under.policy = engine_.policy_name(policy);
+    if (auto won = engine_.best(under, engine_.now)) return won;
+  }
+  return std::nullopt;
+}
+
 std::optional<SharedPlan> RelativeSource::find(const Miss& miss) {
   for (const DeviceCaps& relative : stored_.kernels.relatives(engine_.device, *engine_.store)) {
     for (const Gemm& as : served_by(miss.gemm())) {
       BestKey key = engine_.key_of(as, miss.threads);
       key.device = relative;
-      const auto won = engine_.best(key, engine_.now);
+      const auto won = won_by(key);
       const AllowedSummation order(key.problem(), engine_.device, key.determinism);
       if (!won || !order.allows(won->measured.config)) continue;
       for (StoredKernel& kernel : stored_.kernels.of(key, *engine_.store, engine_.now).kernels) {

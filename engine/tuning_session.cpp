@@ -39,6 +39,7 @@ TuneReport report_of(const Gemm& gemm, const Record& record) {
   report.gemm = gemm;
   report.threads = record.key.device.compute_units;
   report.config = text(record.measured.config);
+  report.policy = record.key.policy;
   report.timing = record.measured.timing();
   report.already_tuned = true;
   report.searched = record.searched;
@@ -107,12 +108,13 @@ void count_outcomes(const SearchResult& result, TuneReport& report) {
   }
 }
 
-TuneReport report_of(const Gemm& gemm, int threads, const SearchResult& result) {
+TuneReport report_of(const Gemm& gemm, const BestKey& key, const SearchResult& result) {
   const Measured& winner = result.measured[*result.winner];
   TuneReport report;
   report.gemm = gemm;
-  report.threads = threads;
+  report.threads = key.device.compute_units;
   report.config = text(winner.config);
+  report.policy = key.policy;
   report.timing = winner.timing();
   report.enumerated = static_cast<int>(result.enumerated);
   report.seconds = result.seconds;
@@ -138,23 +140,28 @@ Result<TuneReport> TuningSession::tune(const Gemm& gemm, const TuneOptions& opti
   const auto threads = engine_.threads_of(options.threads);
   if (!threads) return tl::unexpected(threads.error());
   if (Status ok = check_budget(options); !ok) return tl::unexpected(ok.error());
+  const auto policy = engine_.policy_of(gemm, options.policy);
+  if (!policy) return tl::unexpected(policy.error());
   if (gemm.m == 0 || gemm.n == 0 || gemm.k == 0) {
     TuneReport nothing;
     nothing.gemm = gemm;
     nothing.threads = *threads;
     nothing.config = "reference";
+    nothing.policy = engine_.policy_name(*policy);
     nothing.already_tuned = true;
     return nothing;
   }
+  TuneOptions chosen = options;
+  chosen.policy = *policy;
   const std::lock_guard lock(searching_);
-  return tune_locked(gemm, options);
+  return tune_locked(gemm, chosen);
 }
 
 Result<TuneReport> TuningSession::tune_locked(const Gemm& gemm, const TuneOptions& options,
                                               const std::shared_ptr<IdleWorker>& of_range) {
   const auto time = std::make_shared<Budget>(options.budget.count(), clock);
   const auto threads = engine_.threads_of(options.threads);
-  const BestKey key = engine_.key_of(gemm, *threads);
+  const BestKey key = engine_.key_of(gemm, *threads, options.policy);
   const auto compiler = engine_.admission.compiler();
   Validators with = engine_.now;
   if (compiler) with.compiler = (*compiler)->version();
@@ -219,6 +226,9 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
     return engine_.background.closing() || (asked && asked());
   };
   const auto record = engine_.best(key, made_by);
+  // Candidates are screened as the cool policy says, whatever the race is.
+  const BestKey cool = engine_.key_of(gemm, key.device.compute_units);
+  const bool under_load = options.policy == TuningPolicy::sustained;
   // What was measured on a disturbed machine orders no candidates.
   const bool anew = options.force || (record && !record->measured.disturbed.empty());
   const Continued continued(record, options, anew);
@@ -227,15 +237,19 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
     input.options.budget = std::chrono::duration<double>(continued.seconds_left());
   time->set(input.options.budget.count());
   input.time = time;
-  if (!anew && !input.race_alone) input.known = engine_.store->measurements().known(key, made_by);
+  if (!anew && !input.race_alone) input.known = engine_.store->measurements().known(cool, made_by);
   if (record) input.incumbent = record->measured.config;
+  std::optional<Config> won_cool;
+  if (under_load)
+    if (const auto won = engine_.best(cool, made_by)) won_cool = won->measured.config;
+  if (!input.race_alone) input.guest = won_cool;
   // What was ranked for such a device before it was here.
   input.first = predicted_configs(*engine_.store, key.device, key.gemm, kPredictedTried);
   // What is best for the product alone is good for it with an expression, nearly always.
-  if (const auto bare = without_expression(key))
+  if (const auto bare = without_expression(cool))
     if (const auto alone = engine_.best(*bare, made_by))
       input.first.insert(input.first.begin(), alone->measured.config);
-  for (Config& config : engine_.resolver.stored_configs(key))
+  for (Config& config : engine_.resolver.stored_configs(cool))
     input.first.push_back(std::move(config));
   input.worker = of_range;
   if (of_range)
@@ -245,7 +259,9 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
     const Measured& row = evidence.measured;
     // A full machine says nothing about a candidate: a later search tries it again.
     if (!row.ok() && row.failure().kind == Failure::Kind::resources) return;
-    note(engine_.store->measurements().put(key, made_by, row));
+    const bool raced = row.round == Round::race;
+    if (!raced && won_cool == row.config) return;  // its race's time says more
+    note(engine_.store->measurements().put(raced ? key : cool, made_by, row));
   };
 
   auto evaluator = make_evaluator(input, compiler);
@@ -253,8 +269,8 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
   const auto result = search(input, **evaluator);
   if (!result) return tl::unexpected(result.error());
   if (!result->winner)
-    return fail(ErrorCode::not_tuned,
-                fmt::format("{}: cancelled before any kernel was chosen", text(gemm)));
+    return fail(ErrorCode::not_tuned, fmt::format("{}: cancelled before any kernel {}", text(gemm),
+                                                  under_load ? "raced under load" : "was chosen"));
   const Measured& winner = result->measured[*result->winner];
 
   // A search that was cancelled names one that did not race.
@@ -275,12 +291,16 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
     // Before make_winner(): a winner without an extent would count as complete.
     if (searched) note(engine_.store->measurements().put_search(key, made_by, *searched));
     note(engine_.store->winners().make_winner(key, made_by, winner.config));
-    engine_.resolver.install(gemm, key, winner.config,
-                             "tuned for exactly this problem by this process", built->kernel);
+    // Where there is a record of a race under load, its kernel stays.
+    if (under_load || engine_.backend.sustained.empty() ||
+        !engine_.best(engine_.key_of(gemm, key.device.compute_units, TuningPolicy::sustained),
+                      made_by))
+      engine_.resolver.install(gemm, key, winner.config,
+                               "tuned for exactly this problem by this process", built->kernel);
   }
   const double probed = (*evaluator)->peak_flops();
   const std::string conditions = (*evaluator)->conditions();
-  if (!time->late(kProvedUntil)) note(fit_class(*engine_.store, key));
+  if (!time->late(kProvedUntil)) note(fit_class(*engine_.store, cool));
   // Afterwards it serves every size. What has all its sizes in the code does not.
   (*evaluator)->rest();  // its worker's operands may leave no room
   const Record made{.key = key, .validators = made_by, .measured = stored};
@@ -291,7 +311,7 @@ Result<TuneReport> TuningSession::search_and_store(const Gemm& gemm, const BestK
   if (!of_range) note(prove_in_time(made, built->binary.image, *time));
   engine_.resolver.forget_stored();
 
-  TuneReport report = report_of(gemm, key.device.compute_units, *result);
+  TuneReport report = report_of(gemm, key, *result);
   report.searched = searched;
   report.peak_flops = raised_peak(key, probed, fastest_rate(gemm, *result));
   report.conditions = conditions;

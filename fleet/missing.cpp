@@ -28,10 +28,12 @@ struct Holdings {
   std::vector<std::pair<GemmRange, int>> ranges;  // with their threads
 };
 
-/// Of the measurement policy of its device and the fleet's class of determinism.
+/// Of a measurement policy of its device and the fleet's class of determinism.
 bool counts(const BestKey& key, const FleetFolder& folder, const std::string& kind) {
+  const Backend& backend = backend_of(key.device.vendor);
   return key.determinism == folder.plan().determinism &&
-         key.policy == backend_of(key.device.vendor).policy && kind_name(key.device) == kind;
+         (key.policy == backend.policy || key.policy == backend.sustained) &&
+         kind_name(key.device) == kind;
 }
 
 Result<Holdings> read_merged(const FleetFolder& folder, const std::string& kind) {

@@ -41,11 +41,12 @@ Result<FleetPart> open_part(const FleetFolder& folder, const PartOptions& option
                    of_device(folder.plan().list, options.device), opened.database};
 }
 
-ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds, int candidates) {
+ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds, int candidates,
+           TuningPolicy policy) {
   if (item.range)
     return stored_range(engine, *item.range, item.threads) ? ToDo::nothing : ToDo::search;
   if (is_empty(item.gemm)) return ToDo::nothing;
-  const auto record = stored_record(engine, item.gemm, item.threads);
+  const auto record = stored_record(engine, item.gemm, item.threads, policy);
   if (!record) return ToDo::search;
   if (is_complete(*record, budget_seconds, candidates)) return ToDo::nothing;
   return record->writable ? ToDo::search : ToDo::whole_search;

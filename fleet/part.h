@@ -36,6 +36,7 @@ Result<FleetPart> open_part(const FleetFolder& folder, const PartOptions& option
 /// was spent; a search that goes on from the part's own record; or a whole one, since the record
 /// lies in a file that is only read and had less of a search.
 enum class ToDo { nothing, search, whole_search };
-ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds, int candidates);
+ToDo to_do(Engine& engine, const FleetItem& item, double budget_seconds, int candidates,
+           TuningPolicy policy = TuningPolicy::cool);
 
 }  // namespace kiln

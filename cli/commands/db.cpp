@@ -116,6 +116,7 @@ Json record_json(const Record& record, const std::optional<StoredRoofline>& roof
                 {"high_ns", timing.high_ns},
                 {"gflops", timing.median_ns > 0 ? timed_flops(gemm) / timing.median_ns : 0},
                 {"share_of_roof", share_json(roof, timing.median_ns)}});
+    add_load(row, timing);
   }
   row.update({{"disturbed", record.measured.disturbed},
               {"searched", to_json(record.searched)},
@@ -137,7 +138,7 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
   const Result<std::vector<Record>> records = (*store)->winners().list();
   if (!records) return tl::unexpected(records.error());
   Table table({"~shape", ">threads", ">median", ">GFLOP/s", ">roof", "~config", "?searched",
-               "?class", "?device"});
+               "?class", "?policy", "?device"});
   for (const Record& record : *records) {
     const auto roof = is_predicted(record.key)
                           ? std::nullopt
@@ -155,7 +156,7 @@ Result<Outcome> list(const Session& session, const DbCommand& command) {
                text(record.measured.config),
                (record.searched ? text(*record.searched) : "not recorded") +
                    (record.measured.disturbed.empty() ? "" : ", disturbed"),
-               class_of(record.key), record.key.device.model});
+               class_of(record.key), record.key.policy, record.key.device.model});
   }
   if (session.json)
     print_json({{"summary", {{"records", records->size()}}}});

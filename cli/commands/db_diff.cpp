@@ -68,6 +68,7 @@ Json side_json(const std::optional<StoredMeasurement>& row) {
                  {"low_ns", timing.low_ns},
                  {"high_ns", timing.high_ns},
                  {"samples", timing.samples}});
+    add_load(side, timing);
   }
   side.update({{"runtime", row->validators.runtime}, {"created", row->created}});
   return side;

@@ -34,7 +34,7 @@ using Cells = std::vector<std::string>;
 constexpr const char* kCsvHead =
     "shape,device,compute_units,fingerprint,policy,determinism,config,median_ns,low_ns,high_ns,"
     "samples,gflops,round,verified,winner,failure,detail,predicted_ns,template_hash,compiler,"
-    "runtime,created,database";
+    "runtime,created,database,joules,sm_mhz";
 
 std::string class_name(const BestKey& key) {
   return std::get<std::string>(to_value(key.determinism));
@@ -52,6 +52,7 @@ Json measurement_json(const StoredMeasurement& row) {
                  {"high_ns", timing.high_ns},
                  {"samples", timing.samples},
                  {"gflops", timed_flops(row.key.gemm) / timing.median_ns}});
+    add_load(line, timing);
   } else {
     line.update(
         {{"failure", name(measured.failure().kind)}, {"detail", measured.failure().detail}});
@@ -113,6 +114,9 @@ Cells csv_cells(const StoredMeasurement& row) {
   for (const std::string& cell : {row.validators.template_hash, row.validators.compiler,
                                   row.validators.runtime, row.created, row.database.string()})
     cells.push_back(cell);
+  const Timing timing = measured.ok() ? measured.timing() : Timing{};
+  cells.push_back(timing.joules > 0 ? number(timing.joules) : "");
+  cells.push_back(timing.sm_mhz > 0 ? fmt::format("{}", timing.sm_mhz) : "");
   return cells;
 }
 

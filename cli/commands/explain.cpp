@@ -37,11 +37,13 @@ struct ExplainCommand {
 };
 
 Json timing_json(const Gemm& gemm, const Timing& timing) {
-  return {{"median_ns", timing.median_ns},
-          {"low_ns", timing.low_ns},
-          {"high_ns", timing.high_ns},
-          {"samples", timing.samples},
-          {"gflops", timing.median_ns > 0 ? timed_flops(gemm) / timing.median_ns : 0}};
+  Json row{{"median_ns", timing.median_ns},
+           {"low_ns", timing.low_ns},
+           {"high_ns", timing.high_ns},
+           {"samples", timing.samples},
+           {"gflops", timing.median_ns > 0 ? timed_flops(gemm) / timing.median_ns : 0}};
+  add_load(row, timing);
+  return row;
 }
 
 /// What was stored of the problem itself.

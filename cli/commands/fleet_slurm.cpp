@@ -111,6 +111,8 @@ std::vector<std::string> words_of(const SlurmCommand& command,
   if (!tune.database.file.empty()) add("--db", fs::absolute(tune.database.file).string());
   if (tune.determinism.chosen != Determinism::run_to_run)
     add("--determinism", std::get<std::string>(to_value(tune.determinism.chosen)));
+  if (tune.policy != TuningPolicy::cool)
+    add("--policy", std::get<std::string>(to_value(tune.policy)));
   return words;
 }
 

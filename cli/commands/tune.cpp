@@ -100,6 +100,8 @@ Result<Outcome> run(const Session& session, const TuneCommand& command) {
                                  command.budget.value_or(kOfflineSeconds)});
   const Result<Target> target = resolve_engine_device(command.device);
   if (!target) return tl::unexpected(target.error());
+  if (Status ok = check_policy(command.policy, command.device.name); !ok)
+    return tl::unexpected(ok.error());
   Result<Engine> engine =
       Engine::open(open_options(command.device, command.database, command.determinism));
   if (!engine) return tl::unexpected(engine.error());

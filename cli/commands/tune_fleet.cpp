@@ -48,9 +48,10 @@ FleetState tune_part_item(PartRun& run, const FleetItem& item, const std::string
   const std::string line = text(item);
   const Shape shape{item.gemm, line, item.range};
   const double budget = budget_of(run.command, shape);
-  const ToDo left = run.command.force || run.command.race
-                        ? ToDo::search
-                        : to_do(run.part.engine, item, budget, run.command.candidates);
+  const ToDo left =
+      run.command.force || run.command.race
+          ? ToDo::search
+          : to_do(run.part.engine, item, budget, run.command.candidates, run.command.policy);
   if (left == ToDo::nothing) {
     ++run.totals.already;
     run.part.log.add({line, FleetState::held});

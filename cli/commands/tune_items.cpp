@@ -33,6 +33,7 @@ Json report_json(const TuneReport& report, const std::optional<StoredRoofline>& 
            {"device", device},
            {"threads", report.threads},
            {"config", report.config},
+           {"policy", report.policy},
            {"median_ns", report.timing.median_ns},
            {"low_ns", report.timing.low_ns},
            {"high_ns", report.timing.high_ns},
@@ -52,6 +53,7 @@ Json report_json(const TuneReport& report, const std::optional<StoredRoofline>& 
            {"warnings", report.warnings},
            {"searched", to_json(report.searched)},
            {"few_candidates", is_brief(report)}};
+  add_load(row, report.timing);
   if (!report.conditions.empty()) row["conditions"] = report.conditions;
   return row;
 }
@@ -66,6 +68,8 @@ void print_report(const TuneReport& report, const std::optional<StoredRoofline>&
                  ? fmt::format(", {} of roof", percent(roof->roof.ns / report.timing.median_ns))
                  : "",
              report.already_tuned ? "tuned before" : fmt::format("{:.1f} s", report.seconds));
+  if (const std::string load = load_text(report.timing); !load.empty())
+    fmt::print("  under load: {}\n", load);
   if (report.searched) fmt::print("  searched: {}\n", text(*report.searched));
   if (is_brief(report))
     fmt::print("  few candidates: with a larger --budget the search continues from here\n");
@@ -82,6 +86,7 @@ TuneOptions options_for(const TuneCommand& command, const TuneItem& item, Progre
   options.threads = item.threads;
   options.force = command.force || item.force;
   options.race = command.race;
+  options.policy = command.policy;
   options.progress = [&bar](const Progress& progress) { bar.update(progress); };
   options.cancelled = interrupted;
   return options;
@@ -171,6 +176,7 @@ ListOptions add_list_options(CLI::App& app, TuneCommand& command) {
                   "range, or {} s of compiling with --offline",
                   kSearchSeconds, kRangeSeconds, kOfflineSeconds)));
   add_candidates(app, command.candidates);
+  add_policy(app, command.policy);
   CLI::Option* seed = app.add_option("--seed", command.seed, "Seed of the search")
                           ->type_name("S")
                           ->capture_default_str();

@@ -24,6 +24,7 @@ struct TuneCommand {
   DeterminismOption determinism;
   std::optional<double> budget;
   int candidates = 0;
+  TuningPolicy policy = TuningPolicy::cool;
   std::uint64_t seed = 1;
   bool force = false;
   bool race = false;

@@ -83,6 +83,11 @@ std::string human_bytes(double bytes) {
   return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
+void add_load(Json& row, const Timing& timing) {
+  if (timing.joules > 0) row["joules"] = timing.joules;
+  if (timing.sm_mhz > 0) row["sm_mhz"] = timing.sm_mhz;
+}
+
 std::string percent(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
 
 Table::Table(std::vector<std::string> headers) {

@@ -43,6 +43,8 @@ bool draws_bars(int descriptor);
 
 /// "  3.4 %"-style share, without padding.
 std::string percent(double share);
+/// Adds "joules" and "sm_mhz" where a race under load told them.
+void add_load(Json& row, const Timing& timing);
 
 /// Left-aligned text and right-aligned figures, two spaces between columns.
 class Table {

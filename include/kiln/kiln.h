@@ -322,6 +322,14 @@ typedef struct kiln_progress {
   const char* best_config; /**< canonical text; valid during the callback */
 } kiln_progress;
 
+/** How a GPU is loaded while finalists are timed; see kiln::TuningPolicy. */
+typedef enum kiln_tuning_policy {
+  KILN_TUNING_COOL = 0,      /**< pauses between samples keep it at its highest clock */
+  KILN_TUNING_SUSTAINED = 1, /**< back to back, at the clock that the power limit leaves; refused
+                                for CPUs and for ranges */
+  KILN_TUNING_AUTOMATIC = 2  /**< sustained for problems that are bound by power, else cool */
+} kiln_tuning_policy;
+
 /** How to tune. Set it with kiln_tune_options_init(). Callbacks run on the thread of the call; they
  * may call kiln_gemm(), not kiln_tune_with(). */
 typedef struct kiln_tune_options {
@@ -337,6 +345,9 @@ typedef struct kiln_tune_options {
                  the system's BLAS), without a further search; not for ranges */
   int candidates; /**< most candidates of the problem's search in all, those of earlier calls
                        included; of a range, of each of its searches; 0: any number */
+  kiln_tuning_policy policy; /**< of the race; a problem's record of a race under load is the one
+                                  that kiln_gemm() uses */
+  int reserved;              /**< 0 */
 } kiln_tune_options;
 
 /** An open engine; see kiln_open(). */
@@ -429,6 +440,9 @@ typedef struct kiln_tune_report {
                         when this engine is closed, and the first warning says so */
   int warning_count; /**< what went wrong without touching the result: a read-only database, … */
   char warnings[2048]; /**< all of them, one a line, cut to fit */
+  double joules; /**< energy of the whole device for a call, of a race under load; 0: not known */
+  int sm_mhz;    /**< median clock of a GPU's multiprocessors in that race; 0: not known */
+  int reserved;  /**< 0 */
 } kiln_tune_report;
 
 /** Called by kiln_gemm_desc_init(). `size` is the struct's size in the caller's header; no byte

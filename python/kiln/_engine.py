@@ -58,6 +58,7 @@ def tune(
     threads: int = 0,
     force: bool = False,
     race: bool = False,
+    policy: str = "cool",
     progress: Optional[Progress] = None,
     engine: Optional[_kiln.Engine] = None,
     **arguments: Any,
@@ -69,7 +70,9 @@ def tune(
     number that you call with. ``budget`` is seconds of search in all; a later call with a larger
     one continues. ``candidates`` is the most kernels that are tried in all (0: any number).
     ``race`` times the kernel of a tuned product beside the library again, without a
-    search (after an update of cuBLAS, say); not for ranges. ``progress`` is called with the stage,
+    search (after an update of cuBLAS, say); not for ranges. ``policy="sustained"`` races the
+    finalists back to back, at the clock that a GPU's power limit leaves, and ``"auto"`` does so
+    where power is the limit. ``progress`` is called with the stage,
     candidates done and in all, and seconds.
     Ctrl-C stops the search, keeps what was measured, and raises KeyboardInterrupt.
 
@@ -88,6 +91,7 @@ def tune(
         threads=threads,
         force=force,
         race=race,
+        policy=policy,
         progress=progress,
         engine=engine,
         device=device,

@@ -30,7 +30,7 @@ _RESERVED = frozenset(
     "acc acc0 acc1 d m n batch sum max min logsumexp even odd pair "
     "a b out bias activation residual epilogue alpha beta c scale_a scale_b scale_d amax_d zero_a "
     "column_sums_b numerics gate groups expected_rows gather scatter add_rows row_weights out_dtype "
-    "threads engine stream budget candidates seed force race progress device".split()
+    "threads engine stream budget candidates seed force race policy progress device".split()
     + _kiln.expression_functions()
 )
 

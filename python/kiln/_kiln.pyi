@@ -74,6 +74,7 @@ def tune(
     threads: int,
     force: bool,
     race: bool,
+    policy: str,
     progress: Optional[Callable[[str, int, int, float], object]],
     engine: Optional[Engine],
     device: str,
@@ -119,9 +120,12 @@ class TuneReport:
     problem: str
     threads: int
     config: str
+    policy: str
     median_ns: float
     low_ns: float
     high_ns: float
+    joules: float
+    sm_mhz: int
     enumerated: int
     compiled: int
     measured: int

@@ -8,23 +8,13 @@
 #include <utility>
 
 #include "callback.h"
+#include "chosen.h"
 #include "errors.h"
 #include "lock.h"
 #include "made.h"
 
 namespace kiln::python {
 namespace {
-
-/// A value by its name in a list of texts.
-template <typename T, std::size_t n>
-T chosen(const std::pair<const char*, T> (&names)[n], const std::string& wanted, const char* what) {
-  std::string known;
-  for (const auto& [name, value] : names) {
-    if (wanted == name) return value;
-    known += known.empty() ? name : fmt::format(", {}", name);
-  }
-  raise_bad_input(fmt::format("{} = {}: must be one of {}", what, wanted, known));
-}
 
 constexpr std::pair<const char*, Policy> kPolicies[] = {
     {"use_best_known", Policy::use_best_known},

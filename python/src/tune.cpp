@@ -5,6 +5,7 @@
 
 #include <exception>
 
+#include "chosen.h"
 #include "engine.h"
 #include "errors.h"
 #include "lock.h"
@@ -27,6 +28,11 @@ of any ``a``, threads and engine. ``b`` may change or end meanwhile. CPUs only.
 >>> matmul(np.ones((8, 64), np.float32), packed)[0, 0]
 64.0
 )";
+
+constexpr std::pair<const char*, TuningPolicy> kTuningPolicies[] = {
+    {"cool", TuningPolicy::cool},
+    {"sustained", TuningPolicy::sustained},
+    {"auto", TuningPolicy::automatic}};
 
 constexpr const char* kStages[] = {"space", "compile", "screen", "verify", "race", "done"};
 
@@ -86,8 +92,8 @@ std::shared_ptr<Engine> engine_for(const py::object& engine, const std::string& 
 }
 
 py::object tune(const std::string& line, double budget, int candidates, std::uint64_t seed,
-                int threads, bool force, bool race, const py::object& progress,
-                const py::object& engine, const std::string& device) {
+                int threads, bool force, bool race, const std::string& policy,
+                const py::object& progress, const py::object& engine, const std::string& device) {
   const auto keeper = engine_for(engine, device);
   Watch watch(progress);
   const TuneOptions options{.budget = std::chrono::duration<double>(budget),
@@ -96,6 +102,7 @@ py::object tune(const std::string& line, double budget, int candidates, std::uin
                             .threads = threads,
                             .force = force,
                             .race = race,
+                            .policy = chosen(kTuningPolicies, policy, "policy"),
                             .progress = [&](const Progress& state) { watch.tell(state); },
                             .cancelled = [&] { return watch.cancelled(); }};
   const auto run = [&](const auto& problem) {
@@ -135,9 +142,12 @@ void bind_reports(py::module_& module) {
   tuned.def_property_readonly("problem", [](const TuneReport& r) { return text(r.gemm); })
       .def_readonly("threads", &TuneReport::threads)
       .def_readonly("config", &TuneReport::config)
+      .def_readonly("policy", &TuneReport::policy)
       .def_property_readonly("median_ns", [](const TuneReport& r) { return r.timing.median_ns; })
       .def_property_readonly("low_ns", [](const TuneReport& r) { return r.timing.low_ns; })
       .def_property_readonly("high_ns", [](const TuneReport& r) { return r.timing.high_ns; })
+      .def_property_readonly("joules", [](const TuneReport& r) { return r.timing.joules; })
+      .def_property_readonly("sm_mhz", [](const TuneReport& r) { return r.timing.sm_mhz; })
       .def_readonly("enumerated", &TuneReport::enumerated)
       .def_readonly("compiled", &TuneReport::compiled)
       .def_readonly("measured", &TuneReport::measured)
@@ -183,7 +193,8 @@ void bind_tune(py::module_& module) {
   bind_reports(module);
   module.def("tune", &tune, py::arg("problem"), py::kw_only(), py::arg("budget"),
              py::arg("candidates"), py::arg("seed"), py::arg("threads"), py::arg("force"),
-             py::arg("race"), py::arg("progress"), py::arg("engine"), py::arg("device"));
+             py::arg("race"), py::arg("policy"), py::arg("progress"), py::arg("engine"),
+             py::arg("device"));
   module.def("explain", &described<&Engine::explain>, py::arg("problem"), py::kw_only(),
              py::arg("threads"), py::arg("engine"), py::arg("device"));
   module.def("source", &described<&Engine::source>, py::arg("problem"), py::kw_only(),
