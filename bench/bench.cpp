@@ -9,6 +9,7 @@ namespace {
 
 Status tune_first(Engine& engine, const BenchOptions& options, std::size_t index, int threads) {
   TuneOptions tune;
+  if (options.contest.sustained) tune.policy = TuningPolicy::sustained;
   tune.budget = options.budget;
   tune.candidates = options.candidates;
   tune.seed = options.contest.seed;

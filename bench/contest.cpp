@@ -10,6 +10,9 @@
 namespace kiln {
 namespace {
 
+/// Of a race under load: three contestants take some ten seconds.
+constexpr int kLoadRounds = 5;
+
 /// A wrong result is the row's fault; a device that gave up is an error.
 Status check(Contest& race, const char* when, ContestResult& result) {
   const auto fault = race.fault();
@@ -28,6 +31,11 @@ double fastest_rate(const ContestResult& result) {
 }
 
 }  // namespace
+
+Result<RaceTimes> Contest::race_under_load(int) {
+  return fail(ErrorCode::unsupported,
+              "sustained = true: contestants on a CPU are timed in one way; it is for GPUs");
+}
 
 std::string ContestResult::best_peer() const {
   const auto best = std::min_element(peers.begin(), peers.end(), [](const auto& a, const auto& b) {
@@ -57,14 +65,15 @@ Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm
   result.threads = threads;
   result.config = plan->config();
   result.match = plan->match();
-  result.policy = track.backend().policy;
+  result.policy = options.sustained ? track.backend().sustained : track.backend().policy;
   Status ok = (*race)->enter(engine, *plan);
   for (const Entrant& other : others)
     if (ok) ok = (*race)->enter(other.engine, other.plan);
   if (ok) ok = check(**race, "", result);
   if (ok) ok = (*race)->admit_peers(result.excluded);
   if (!ok) return tl::unexpected(ok.error());
-  auto times = (*race)->race(options.samples, options.budget_ns);
+  auto times = options.sustained ? (*race)->race_under_load(std::min(options.samples, kLoadRounds))
+                                 : (*race)->race(options.samples, options.budget_ns);
   if (!times) return tl::unexpected(times.error());
   // Thousands of calls later it must be right still.
   if (ok = check(**race, "after the race: ", result); !ok) return tl::unexpected(ok.error());

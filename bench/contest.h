@@ -14,6 +14,7 @@ struct ContestOptions {
   int samples = 31;          ///< of each contestant
   double budget_ns = 1.5e9;  ///< for all contestants of one shape, after the first rounds
   std::uint64_t seed = 1;
+  bool sustained = false;  ///< under load, whatever the budget; on GPUs alone
 };
 
 struct ContestResult {

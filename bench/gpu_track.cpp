@@ -78,6 +78,25 @@ class GpuContest final : public Contest {
   }
 
   Result<RaceTimes> race(int samples, double budget_ns) override {
+    return raced([&](const std::vector<GpuCalls*>& contenders) -> Result<LoadRace> {
+      const auto conditions = gpu_race(contenders, samples, kLeastGpuSamples, budget_ns, {});
+      if (!conditions) return tl::unexpected(conditions.error());
+      LoadRace race{.timings = {}, .conditions = *conditions};
+      for (const GpuCalls* one : contenders) race.timings.push_back(one->timing());
+      return race;
+    });
+  }
+
+  Result<RaceTimes> race_under_load(int rounds) override {
+    return raced([&](const std::vector<GpuCalls*>& contenders) {
+      return gpu_race_under_load(contenders, {.rounds = rounds});
+    });
+  }
+
+ private:
+  /// Plans and peers by one kind of race.
+  Result<RaceTimes> raced(
+      const std::function<Result<LoadRace>(const std::vector<GpuCalls*>&)>& race) {
     std::vector<GpuCalls> calls;
     for (const RunOnGpu& plan : plans_) {
       auto one = GpuCalls::make(*tools_, sets_, plan);
@@ -87,17 +106,17 @@ class GpuContest final : public Contest {
     std::vector<GpuCalls*> contenders;
     for (GpuCalls& one : calls) contenders.push_back(&one);
     for (auto& [name, one] : peers_) contenders.push_back(&one);
-    const auto raced = gpu_race(contenders, samples, kLeastGpuSamples, budget_ns, {});
-    if (!raced) return tl::unexpected(raced.error());
-    RaceTimes times{.conditions = *raced};
-    for (const GpuCalls& one : calls) times.plans.push_back(one.timing());
-    for (const auto& [name, one] : peers_) times.peers[name] = one.timing();
+    const auto over = race(contenders);
+    if (!over) return tl::unexpected(over.error());
+    RaceTimes times{.conditions = over->conditions};
+    auto timing = over->timings.begin();
+    for (std::size_t i = 0; i < calls.size(); ++i) times.plans.push_back(*timing++);
+    for (const auto& [name, one] : peers_) times.peers[name] = *timing++;
     if (peers_.contains(kGpuPeer) && first_is_fastest_)
       times.peers[kGpuPeerFirst] = times.peers[kGpuPeer];
     return times;
   }
 
- private:
   /// A proposal of the library joins the race, where it can run. Errors: device.
   Status admit(const char* name, int choice) {
     auto calls = GpuCalls::make(*tools_, sets_, library_->run(choice));

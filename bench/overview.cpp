@@ -17,6 +17,7 @@
 #include "generator/problem/operand.h"
 #include "generator/problem/size.h"
 #include "generator/problem/timed_flops.h"
+#include "runtime/backend.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +27,7 @@ struct Candidate {
   double ns = 0;  // 0: it failed
   bool winner = false;
   std::string created;
+  double joules = 0;  // of a call under load; 0: not known
 };
 
 /// Every candidate of one problem, whatever templates made it.
@@ -58,6 +60,7 @@ struct SearchKey {
   std::size_t device = 0;
   Gemm gemm;
   Determinism determinism = Determinism::run_to_run;
+  bool under_load = false;
   auto operator<=>(const SearchKey&) const = default;
 };
 
@@ -77,9 +80,11 @@ class Collected {
     if (!row.measured.ok()) count_failure(at, row.measured);
     // Kernels of ranges are copies of rows of single sizes.
     if (device.predicted || row.key.policy.find(' ') != std::string::npos) return;
-    Search& search = searches_[{at, row.key.gemm, row.key.determinism}];
+    const bool under_load = row.key.policy == backend_of(row.key.device.vendor).sustained;
+    Search& search = searches_[{at, row.key.gemm, row.key.determinism, under_load}];
     const double ns = row.measured.ok() ? row.measured.timing().median_ns : 0;
-    const Candidate fresh{row.measured.config, ns, row.winner, row.created};
+    const Candidate fresh{row.measured.config, ns, row.winner, row.created,
+                          row.measured.ok() ? row.measured.timing().joules : 0};
     const auto known =
         std::ranges::find(search.candidates, row.measured.config, &Candidate::config);
     // Of one toolchain after another, or of one file after another: what look-ups take stands.
@@ -128,6 +133,7 @@ class Collected {
 std::string shape_text(const SearchKey& key) {
   std::string line = text(key.gemm);
   if (key.determinism == Determinism::batch_invariant) line += " (batch_invariant)";
+  if (key.under_load) line += " (under load)";
   return line;
 }
 
@@ -142,7 +148,8 @@ void add_shapes(Overview& to, Store& store, const Collected& collected) {
                           .family = std::string(family_name(kernel->config)),
                           .ns = kernel->ns,
                           .flops = timed_flops(key.gemm),
-                          .bytes = least_traffic(key.gemm)};
+                          .bytes = least_traffic(key.gemm),
+                          .joules = kernel->joules};
     if (const auto roof = stored_roofline(store, collected.caps()[key.device], key.gemm))
       shape.roof_ns = roof->roof.ns;
     for (const Candidate& one : search.candidates) {

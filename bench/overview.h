@@ -35,6 +35,7 @@ struct Overview {
     double ns = 0, flops = 0;
     double bytes = 0;    // of operands that a call with beta = 0 reads and writes, once each
     double roof_ns = 0;  // the least time on its CPU (StoredRoofline); 0: not known
+    double joules = 0;   // of a call under load; 0: not known
     std::map<std::string, double> peers;
   };
   /// A size of a range: the kernel that gemm() runs there, and the fastest that is known.

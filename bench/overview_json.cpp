@@ -28,7 +28,7 @@ OrderedJson to_json(const Overview::Shape& shape) {
   return {{"device", shape.device}, {"text", shape.text},     {"kind", shape.kind},
           {"dtype", shape.dtype},   {"family", shape.family}, {"ns", rounded(shape.ns)},
           {"flops", shape.flops},   {"bytes", shape.bytes},   {"roofNs", rounded(shape.roof_ns)},
-          {"peers", peers}};
+          {"joules", shape.joules}, {"peers", peers}};
 }
 
 OrderedJson to_json(const Overview::RangeRegret& range) {

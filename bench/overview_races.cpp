@@ -82,7 +82,8 @@ class RaceFile {
                           .ns = ns,
                           .flops = timed_flops(*gemm),
                           .bytes = least_traffic(*gemm),
-                          .roof_ns = row.value("roof_ns", 0.0)};
+                          .roof_ns = row.value("roof_ns", 0.0),
+                          .joules = row.value("kiln_joules", 0.0)};
     // Files may have raced different versions under one name.
     const auto versions = row.value("versions", OrderedJson::object());
     for (const auto& [peer, time] : row.at("peers").items()) {

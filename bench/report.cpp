@@ -177,6 +177,9 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   for (const auto& [peer, version] : row.versions) json["versions"][peer] = version;
   if (!row.fault.empty()) json["fault"] = row.fault;
   for (const Excluded& e : row.excluded) json["excluded"][e.peer] = e.reason;
+  if (row.kiln.joules > 0) json["kiln_joules"] = row.kiln.joules;
+  for (const auto& [peer, timing] : row.peers)
+    if (timing.joules > 0) json["peer_joules"][peer] = timing.joules;
   if (row.conditions.readings > 0) json["conditions"] = to_json(row.conditions);
   return json;
 }
@@ -259,6 +262,13 @@ std::string table(const BenchReport& report, bool bars) {
       out += fmt::format("{}: kiln's result is wrong: {}\n", row_name(row), row.fault);
     for (const Excluded& e : row.excluded)
       out += fmt::format("{}: {} left out: {}\n", row_name(row), e.peer, e.reason);
+    if (const std::string load = load_text(row.kiln); !load.empty()) {
+      out += fmt::format("{}: under load: kiln {}", text(row.gemm), load);
+      for (const auto& [peer, timing] : row.peers)
+        if (const std::string its = load_text(timing); !its.empty())
+          out += fmt::format("; {} {}", peer, its);
+      out += '\n';
+    }
     if (row.conditions.readings > 0)
       out += fmt::format("{}: {}\n", text(row.gemm), text(row.conditions));
   }

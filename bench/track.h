@@ -46,6 +46,9 @@ class Contest {
   virtual Status admit_peers(std::vector<Excluded>& excluded) = 0;
   /// `samples` of each, less where `budget_ns` are spent before. Errors: device.
   virtual Result<RaceTimes> race(int samples, double budget_ns) = 0;
+  /// The same under load, in at most so many rounds (tuner/measure/load_race.h). Errors: device,
+  /// unsupported (a CPU).
+  virtual Result<RaceTimes> race_under_load(int rounds);
 };
 
 class RaceTrack {

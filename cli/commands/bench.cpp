@@ -61,6 +61,9 @@ constexpr Manual kBenchManual{
     "  the first shape given: the cost of gemm() over calling its kernel, a new process's open "
     "and\n"
     "  first gemm(), and the default search beside one ten times as long.\n"
+    "  --sustained races in blocks of half a second without pauses: times, clocks and joules of a "
+    "call\n"
+    "  as they are in programs that multiply for hours. Some ten seconds a shape.\n"
     "  --any-m takes shapes with a range (\"bf16 N T 1..8192 6144 4096\"), draws --count sizes of "
     "it, "
     "odd\n"
@@ -203,6 +206,9 @@ Result<Outcome> run(const Session& session, const BenchCommand& command) {
                                                 : command.shapes.collect();
   if (!shapes) return tl::unexpected(shapes.error());
   if (Status ok = check_threads(command); !ok) return tl::unexpected(ok.error());
+  const TuningPolicy policy =
+      command.race.contest.sustained ? TuningPolicy::sustained : TuningPolicy::cool;
+  if (Status ok = check_policy(policy, command.device.name); !ok) return tl::unexpected(ok.error());
   if (command.ranges.wanted) {
     RangeRaceOptions options{
         .seed = command.race.contest.seed,
@@ -252,6 +258,10 @@ void add_bench(CLI::App& parent, Session& session) {
       ->type_name("FILE");
   command->ranges.add_to(*app);
   command->extras.add_to(*app);
+  app->add_flag("--sustained", command->race.contest.sustained,
+                "Race kiln and its peers on a GPU back to back, at the clock that its power limit "
+                "leaves, with the joules of a call; --tune tunes for that")
+      ->excludes(app->get_option("--any-m"));
 }
 
 }  // namespace kiln::cli

@@ -33,6 +33,12 @@ const rate = (shape) => (shape.flops / shape.ns) * 1e9;
 const roofOf = (shape, said = (share) => share) =>
   shape.roofNs > 0 ? said(percentText(shape.roofNs / shape.ns, 0)) : "";
 
+/** What a call under load took of the device; "" where it was not measured. */
+const energyText = (joules) => {
+  const unit = [["J", 1], ["mJ", 1e-3], ["µJ", 1e-6]].find(([, size]) => joules >= size);
+  return unit ? `${digits(joules / unit[1])} ${unit[0]}` : "";
+};
+
 /** The roofs of a device: what memory allows up to the highest of them, and each type's arithmetic. */
 const roofsOf = (index, shapes, low, high) => {
   const { bytesPerSecond: memory, peaks } = kilnData.devices[index];
@@ -92,6 +98,7 @@ const roofline = (view, width) => {
       strokeWidth: 1.5, strokeDasharray: known ? null : "5 4", clip: true });
   const title = (shape) => `${shape.text}\n${rateText(rate(shape))}, ${timeText(shape.ns)}\n` +
     `${digits(intensity(shape))} FLOP/byte${roofOf(shape, (share) => `, ${share} of its roof`)}\n` +
+    (shape.joules > 0 ? `${energyText(shape.joules)} a call\n` : "") +
     `${shape.family}${withDevice(view, shape)}`;
   const sorted = [...shapes].sort((a, b) => intensity(a) - intensity(b));
   const dots = { x: intensity, y: (shape) => rate(shape) / unit.size, title };
@@ -118,9 +125,10 @@ const roofline = (view, width) => {
     notes: roofNotes(roofs),
     columns: [{ name: "Shape" }, { name: "FLOP/byte", figure: true }, { name: "Rate", figure: true },
               { name: "Time", figure: true }, { name: "Of its roof", figure: true },
-              { name: "Family" }, { name: "Device" }],
+              { name: "Energy", figure: true }, { name: "Family" }, { name: "Device" }],
     rows: sorted.map((shape) => [shape.text, digits(intensity(shape)), rateText(rate(shape)),
-                                 timeText(shape.ns), roofOf(shape), shape.family,
+                                 timeText(shape.ns), roofOf(shape), energyText(shape.joules),
+                                 shape.family,
                                  deviceName(shape.device)]),
   };
 };

@@ -398,7 +398,9 @@ int hipEventRecord(void* event, void* stream) {
   const auto found = call->events.find(event);
   if (found == call->events.end()) return call.wrong("unknown event", kBadHandle);
   if (!call->known_stream(stream)) return call.wrong("unknown stream", kBadHandle);
-  *found->second = {.recorded = true, .ns = now_ns()};  // clock: events have times as on a card
+  *found->second = {.recorded = true,
+                    .ns = call->launch_ns > 0 ? call->spent_ns
+                                              : now_ns()};  // clock: events have times as on a card
   return kOk;
 }
 int hipEventSynchronize(void* event) {

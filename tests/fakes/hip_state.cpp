@@ -57,6 +57,10 @@ std::vector<FakeDevice> node_of(const std::vector<FakeDevice>& cards) {
 
 }  // namespace
 
+FakeHip::FakeHip() {
+  if (const char* ns = std::getenv("KILN_FAKE_HIP_LAUNCH_NS")) launch_ns = std::stod(ns);
+}
+
 FakeHip& FakeHip::get() {
   static FakeHip fake;
   return fake;
@@ -132,6 +136,7 @@ int FakeHip::function(void* module, const char* name, void** function) {
 
 int FakeHip::launch(const FakeLaunch& launch, void** parameters) {
   FakeFunction& function = *launch.function;
+  spent_ns += launch_ns;
   if (function.module->emulated.empty()) return kOk;
   Dim3 grid = launch.grid;
   // Such loops over everything work with any number of blocks; these are for a real device.

@@ -101,6 +101,7 @@ struct FakeDevice {
 
 /// One for the process.
 struct FakeHip {
+  FakeHip();
   static FakeHip& get();
 
   std::recursive_mutex mutex;
@@ -115,6 +116,10 @@ struct FakeHip {
   std::map<void*, std::unique_ptr<FakeGraph>> graphs, graph_execs;
   std::map<void*, std::shared_ptr<FakeUserObject>> user_objects;  // not yet held by a graph
   std::uint64_t captures = 0;
+  /// What each launch takes on a clock of the fake's own, by $KILN_FAKE_HIP_LAUNCH_NS; 0: as long
+  /// as the emulator does.
+  double launch_ns = 0;
+  double spent_ns = 0;  // on that clock
 
   int live() const;
   /// Notes a wrong call and hands on the code that it gets.
