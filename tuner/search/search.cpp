@@ -3,32 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "generator/space/summation.h"
 #include "runtime/backend.h"
 #include "runtime/work_counts.h"
 #include "tuner/search/budget.h"
+#include "tuner/search/finalists.h"
+#include "tuner/search/no_winner.h"
 #include "tuner/search/proposer.h"
 #include "tuner/search/stopping.h"
 
 namespace kiln {
 namespace {
 
-// Candidates that are raced, and how much slower than the best in screening they may have been. On
-// a CPU the same kernel is screened at other times in other searches (int8 512³ on a guest: 1.23
-// between five searches in the median of 121 kernels), so more of them have a chance. Where calls
-// are long, checking and timing so many takes too much of the budget.
-struct Finalists {
-  std::size_t most;
-  double ratio;
-};
-constexpr Finalists kGpuFinalists{4, 1.10}, kCpuFinalists{16, 1.15}, kLongFinalists{6, 1.15};
-/// Under load kernels that screened alike differ by what energy they need (bf16 4096 rows on an
-/// H200: by 12 %).
-constexpr double kLoadedRatio = 1.15;
-constexpr double kLongCallNs = 5e6;
 constexpr int kRaceAttempts = 3;
 
 class Search {
@@ -58,7 +46,7 @@ class Search {
       result_.winner = best_when_cancelled();
     } else {
       race_finalists();
-      if (!result_.winner) return no_winner();
+      if (!result_.winner) return no_winner(input_, result_.measured, latest_.size());
     }
     count_points();
     result_.seconds = seconds();
@@ -246,13 +234,6 @@ class Search {
 
   bool under_load() const { return input_.options.policy == TuningPolicy::sustained; }
 
-  Finalists rule_of_race(double fastest_ns) const {
-    if (under_load())
-      return {loaded_finalists(kLoadedRaceShare * input_.options.budget.count()), kLoadedRatio};
-    if (!on_host(space_.device)) return kGpuFinalists;
-    return fastest_ns > kLongCallNs ? kLongFinalists : kCpuFinalists;
-  }
-
   void join(std::vector<std::size_t>& entrants, std::optional<std::size_t> index) const {
     if (index && std::find(entrants.begin(), entrants.end(), *index) == entrants.end())
       entrants.push_back(*index);
@@ -263,7 +244,7 @@ class Search {
       return eligible(index) && result_.measured[index].round != Round::screen;
     });
     if (!out.empty()) {
-      const Finalists rule = rule_of_race(median(out.front()));
+      const Finalists rule = finalists_rule(space_.device, input_.options, median(out.front()));
       while (out.size() > rule.most || median(out.back()) > rule.ratio * median(out.front()))
         out.pop_back();
     }
@@ -293,7 +274,7 @@ class Search {
       return index < first && row.ok() && proposer_.knows(row.config) && median(index) < bound;
     });
     if (out.empty()) return out;
-    out.resize(std::min(out.size(), rule_of_race(bound).most));
+    out.resize(std::min(out.size(), finalists_rule(space_.device, input_.options, bound).most));
     join(out, result_.winner);
     join(out, row_of(input_.incumbent));
     return out;
@@ -377,34 +358,6 @@ class Search {
     if (under_load()) return std::nullopt;  // it was timed by another policy
     const auto incumbent = row_of(input_.incumbent);
     return incumbent ? incumbent : best_;
-  }
-
-  tl::unexpected<Error> no_winner() const {
-    std::array<int, 7> count{};
-    std::array<const Measured*, 7> example{};
-    for (const Measured& row : result_.measured) {
-      if (row.ok()) continue;
-      const auto kind = static_cast<std::size_t>(row.failure().kind);
-      if (count[kind]++ == 0) example[kind] = &row;
-    }
-    const auto most =
-        static_cast<std::size_t>(std::max_element(count.begin(), count.end()) - count.begin());
-    if (count[most] == 0)
-      return fail(ErrorCode::device,
-                  fmt::format("no candidate for '{}' was measured within budget = {} s",
-                              text(input_.gemm), input_.options.budget.count()));
-    std::string tally;
-    for (std::size_t k = 0; k < count.size(); ++k)
-      if (count[k] > 0)
-        tally += fmt::format("{}{} {}", tally.empty() ? "" : ", ", count[k],
-                             name(static_cast<Failure::Kind>(k)));
-    const auto kind = static_cast<Failure::Kind>(most);
-    const ErrorCode code = kind == Failure::Kind::compile        ? ErrorCode::compiler
-                           : kind == Failure::Kind::wrong_result ? ErrorCode::verification
-                                                                 : ErrorCode::device;
-    return fail(code, fmt::format("none of {} candidates for '{}' came through ({}); first: {}: {}",
-                                  latest_.size(), text(input_.gemm), tally,
-                                  text(example[most]->config), example[most]->failure().detail));
   }
 
   const SearchInput& input_;

@@ -2,20 +2,11 @@
 
 #include <algorithm>
 
-#include "tuner/measure/load_race.h"
-
 namespace kiln {
 
 bool yields(const Timing& incumbent, const Timing& challenger) {
   return challenger.median_ns * kMinimumGain <= incumbent.median_ns &&
          challenger.high_ns < incumbent.low_ns;
-}
-
-std::size_t loaded_finalists(double race_seconds) {
-  const LoadRules usual;
-  const double all_ns = 0.5 * usual.block_ns * usual.min_rounds;
-  const double with_peer = race_seconds * 1e9 / all_ns;
-  return static_cast<std::size_t>(std::clamp(with_peer - 1, 3.0, 6.0));
 }
 
 bool decided(std::span<const Timing> contenders, int min_samples) {

@@ -1,7 +1,6 @@
 // When to stop timing a candidate, and who wins: rules over timings, nothing else.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "kiln/options.hpp"
@@ -32,9 +31,6 @@ inline constexpr double kRaceShare = 0.2, kLoadedRaceShare = 0.5;
 constexpr double race_share(TuningPolicy policy) {
   return policy == TuningPolicy::sustained ? kLoadedRaceShare : kRaceShare;
 }
-/// How many race under load within so many seconds beside a peer: as many as have blocks of half
-/// the usual length, three to six.
-std::size_t loaded_finalists(double race_seconds);
 /// Samples of each contender of a race: at most, and before it may be decided.
 inline constexpr int kRaceSamples = 60, kRaceMinSamples = 10;
 /// On a CPU, of how many contenders a race is when its slower halves have left.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "support/paths.h"
+#include "tuner/search/finalists.h"
 #include "tuner/search/stopping.h"
 
 namespace kiln::load_race_test {
