@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/peak.h"
+#include "engine/policy_plan.h"
 #include "generator/problem/timed_flops.h"
 
 namespace kiln {
@@ -69,6 +70,11 @@ Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm
   Status ok = (*race)->enter(engine, *plan);
   for (const Entrant& other : others)
     if (ok) ok = (*race)->enter(other.engine, other.plan);
+  Result<std::optional<Plan>> cool = std::nullopt;
+  if (options.sustained) cool = plan_of_policy(engine, gemm, threads, TuningPolicy::cool);
+  if (!cool) return tl::unexpected(cool.error());
+  const bool cool_races = *cool && (*cool)->config() != plan->config();
+  if (ok && cool_races) ok = (*race)->enter(engine, **cool);
   if (ok) ok = check(**race, "", result);
   if (ok) ok = (*race)->admit_peers(result.excluded);
   if (!ok) return tl::unexpected(ok.error());
@@ -79,6 +85,11 @@ Result<ContestResult> contest(Engine& engine, const RaceTrack& track, const Gemm
   if (ok = check(**race, "after the race: ", result); !ok) return tl::unexpected(ok.error());
   result.kiln = times->plans.front();
   result.others.assign(times->plans.begin() + 1, times->plans.end());
+  if (*cool) {
+    result.cool = cool_races ? result.others.back() : result.kiln;
+    result.cool_config = (*cool)->config();
+  }
+  if (cool_races) result.others.pop_back();
   result.peers = std::move(times->peers);
   for (const auto& [peer, version] : track.versions())
     if (result.peers.contains(peer)) result.versions[peer] = version;

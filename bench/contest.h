@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,12 @@ struct ContestResult {
   Gemm gemm;
   int threads = 1;
   Timing kiln;
-  std::vector<Timing> others = {};      // of the other plans that were entered, in their order
-  std::map<std::string, Timing> peers;  // as RaceTimes
+  std::vector<Timing> others = {};  // of the other plans that were entered, in their order
+  /// Under load: of the kernel that won the cool race, and its config; where kiln runs that one,
+  /// its own time. Empty: there is no record of one.
+  std::optional<Timing> cool = {};
+  std::string cool_config = {};
+  std::map<std::string, Timing> peers;               // as RaceTimes
   std::map<std::string, std::string> versions = {};  // of these peers: "OpenBLAS 0.3.21"
   std::vector<Excluded> excluded;
   std::string config;              // of kiln's kernel

@@ -178,6 +178,11 @@ OrderedJson to_json(const ContestResult& row, const std::string& device) {
   if (!row.fault.empty()) json["fault"] = row.fault;
   for (const Excluded& e : row.excluded) json["excluded"][e.peer] = e.reason;
   if (row.kiln.joules > 0) json["kiln_joules"] = row.kiln.joules;
+  if (row.cool) {
+    json["cool_ns"] = row.cool->median_ns;
+    json["cool_config"] = row.cool_config;
+    if (row.cool->joules > 0) json["cool_joules"] = row.cool->joules;
+  }
   for (const auto& [peer, timing] : row.peers)
     if (timing.joules > 0) json["peer_joules"][peer] = timing.joules;
   if (row.conditions.readings > 0) json["conditions"] = to_json(row.conditions);
@@ -269,6 +274,11 @@ std::string table(const BenchReport& report, bool bars) {
           out += fmt::format("; {} {}", peer, its);
       out += '\n';
     }
+    if (row.cool)
+      out += fmt::format(
+          "{}: under load: the winner of the cool race {}, {:.3f} of kiln's time{}\n",
+          text(row.gemm), time_text(row.cool->median_ns), row.cool->median_ns / row.kiln.median_ns,
+          row.cool_config == row.config ? ", which runs it" : "");
     if (row.conditions.readings > 0)
       out += fmt::format("{}: {}\n", text(row.gemm), text(row.conditions));
   }

@@ -178,12 +178,13 @@ std::optional<Record> Engine::Impl::best(const BestKey& key, const Validators& w
   return allowed ? std::move(record) : std::nullopt;
 }
 
-std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads) {
+std::optional<Record> Engine::Impl::exact_record(const Gemm& gemm, int threads,
+                                                 std::span<const TuningPolicy> asked) {
   std::vector<Gemm> spellings{gemm};
   if (gpu && with_alignment_of_pitches(gemm) != gemm)
     spellings.push_back(with_alignment_of_pitches(gemm));
   for (const Gemm& as : spellings)
-    for (const TuningPolicy policy : policies())
+    for (const TuningPolicy policy : asked)
       if (auto record = best(key_of(as, threads, policy), now)) return record;
   return std::nullopt;
 }

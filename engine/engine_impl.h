@@ -56,7 +56,12 @@ struct KILN_LOCAL Engine::Impl : Target {
   std::optional<Record> best(const BestKey& key, const Validators& with);
   /// The winner of this very problem, whose key may be that of with_alignment_of_pitches(): of a
   /// race under load, else of a cool one.
-  std::optional<Record> exact_record(const Gemm& gemm, int threads);
+  std::optional<Record> exact_record(const Gemm& gemm, int threads) {
+    return exact_record(gemm, threads, policies());
+  }
+  /// The same of these policies, the first one first.
+  std::optional<Record> exact_record(const Gemm& gemm, int threads,
+                                     std::span<const TuningPolicy> asked);
   Result<PackedB> pack_b(const Gemm& gemm, const void* b, int threads);
 
   // explain.cpp

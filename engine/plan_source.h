@@ -67,6 +67,8 @@ class ExactSource final : public PlanSource {
  public:
   using PlanSource::PlanSource;
   std::optional<SharedPlan> find(const Miss& miss) override;
+  /// Of a record of the miss's problem.
+  std::optional<SharedPlan> of(const Miss& miss, const Record& record);
 
  private:
   std::optional<SharedPlan> library(const Miss& miss, const Record& record);

@@ -7,6 +7,7 @@
 #include "cache/records/measurements.h"
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
+#include "engine/policy_plan.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/size.h"
 #include "generator/problem/spelling.h"
@@ -84,6 +85,26 @@ Result<SharedPlan> Resolver::plan_for(const Gemm& gemm, int threads) {
   const PlanKey key = plan_key(gemm, *count);
   if (const Plan::Impl* plan = plans_.find(key, hash_of(key))) return plan->shared_from_this();
   return shielded([&] { return resolve(gemm, *count); });
+}
+
+std::optional<SharedPlan> Resolver::plan_of_policy(const Gemm& gemm, int threads,
+                                                   TuningPolicy policy) {
+  const auto problem = Problem::of(gemm);
+  const auto count = engine_.threads_of(threads);
+  if (!problem || !count) return std::nullopt;
+  const QuietLock lock(resolving_);
+  const auto record = engine_.exact_record(gemm, *count, {&policy, 1});
+  return record ? sources_.exact.of({*problem, *count}, *record) : std::nullopt;
+}
+
+Result<std::optional<Plan>> plan_of_policy(Engine& engine, const Gemm& gemm, int threads,
+                                           TuningPolicy policy) {
+  return shielded([&]() -> Result<std::optional<Plan>> {
+    Engine::Impl& impl = engine.impl();
+    auto plan = impl.resolver.plan_of_policy(impl.with_defaults(gemm), threads, policy);
+    if (!plan) return std::nullopt;
+    return Plan(std::move(*plan));
+  });
 }
 
 Result<SharedPlan> Resolver::resolve(const Gemm& gemm, int threads) {

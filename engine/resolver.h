@@ -29,6 +29,9 @@ class KILN_LOCAL Resolver {
                                 std::string_view made_for = {});
   /// The plan that was made for the problem, or a new one. Errors: any.
   Result<SharedPlan> plan_for(const Gemm& gemm, int threads);
+  /// A plan of what the races of one policy found for the problem, whatever calls take: it stands
+  /// in no table. Nothing: there is no such record, or its code may not run.
+  std::optional<SharedPlan> plan_of_policy(const Gemm& gemm, int threads, TuningPolicy policy);
   /// The plan of a problem that has one. No lock is taken.
   const Plan::Impl* known(const Gemm& gemm, int threads) const {
     const PlanKey key = plan_key(gemm, threads);

@@ -25,39 +25,42 @@ std::string range_reason(const RangeRecord& range, const RangeCell& cell) {
 }  // namespace
 
 std::optional<SharedPlan> ExactSource::find(const Miss& miss) {
-  auto record = engine_.exact_record(miss.gemm(), miss.threads);
-  if (!record) return std::nullopt;
-  if (auto plan = library(miss, *record)) return plan;
-  const Config& config = record->measured.config;
+  const auto record = engine_.exact_record(miss.gemm(), miss.threads);
+  return record ? of(miss, *record) : std::nullopt;
+}
+
+std::optional<SharedPlan> ExactSource::of(const Miss& miss, const Record& record) {
+  if (auto plan = library(miss, record)) return plan;
+  const Config& config = record.measured.config;
   KernelCode kernel;
-  if (!record->image.empty()) {
-    if (auto loaded = engine_.admission.load(record->image))
+  if (!record.image.empty()) {
+    if (auto loaded = engine_.admission.load(record.image))
       kernel = std::move(*loaded);
     else
-      engine_.admission.not_loaded(record->measured.binary_key, loaded.error());
+      engine_.admission.not_loaded(record.measured.binary_key, loaded.error());
     if (engine_.admission.machine_refused()) return std::nullopt;
   }
   if (!kernel) {  // quarantined, not trusted or lost: it is compiled again from the config
-    auto built = engine_.admission.admitted(record->key, config);
+    auto built = engine_.admission.admitted(record.key, config);
     if (!built) {
       engine_.warn(tl::unexpected(built.error()));
       return std::nullopt;
     }
     kernel = built->kernel;
-  } else if (record->launch.empty() || !record->measured.verified ||
-             (!engine_.gpu && record->validators.runtime != engine_.now.runtime)) {
+  } else if (record.launch.empty() || !record.measured.verified ||
+             (!engine_.gpu && record.validators.runtime != engine_.now.runtime)) {
     // A cubin is what the device itself executes: another driver runs the very same instructions.
-    const StoredBinary code{.key = record->measured.binary_key, .image = record->image};
-    if (const Status proof = engine_.admission.prove(record->key, config, kernel, code); !proof) {
+    const StoredBinary code{.key = record.measured.binary_key, .image = record.image};
+    if (const Status proof = engine_.admission.prove(record.key, config, kernel, code); !proof) {
       engine_.warn(proof);
       return std::nullopt;
     }
-    if (record->launch.empty()) engine_.warn(engine_.store->winners().stamp(*record));
+    if (record.launch.empty()) engine_.warn(engine_.store->winners().stamp(record));
   }
   return bound(miss, Match::exact, config,
-               fmt::format("tuned for exactly this problem ({}, {})", record->created,
-                           record->database.string()),
-               std::move(kernel), &record->key.gemm);
+               fmt::format("tuned for exactly this problem ({}, {})", record.created,
+                           record.database.string()),
+               std::move(kernel), &record.key.gemm);
 }
 
 std::optional<SharedPlan> ExactSource::library(const Miss& miss, const Record& record) {

@@ -10,6 +10,7 @@
 #include "cache/records/winners.h"
 #include "engine/engine_impl.h"
 #include "engine/explanation.h"
+#include "engine/policy_plan.h"
 #include "kiln/engine.hpp"
 #include "support/fake_evaluator.h"
 #include "support/fake_hip.h"
@@ -110,6 +111,12 @@ TEST_F(Sustained, CallsTakeTheWinnerOfTheRaceUnderLoad) {
     ASSERT_TRUE(tune(engine, TuningPolicy::cool, true));
     EXPECT_EQ(engine.plan(kGemm)->config(), loaded_config);
     EXPECT_TRUE(tune(engine, TuningPolicy::sustained)->already_tuned);
+    // For a race beside it the other winner can be asked for.
+    const auto other = plan_of_policy(engine, kGemm, 0, TuningPolicy::cool);
+    ASSERT_TRUE(other) << other.error().message;
+    ASSERT_TRUE(*other);
+    EXPECT_EQ((*other)->config(), cool_config);
+    EXPECT_FALSE(*plan_of_policy(engine, test::problem("fp32 N N 9 9 9"), 0, TuningPolicy::cool));
   }
   Engine engine = open();
   EXPECT_EQ(engine.plan(kGemm)->config(), loaded_config);

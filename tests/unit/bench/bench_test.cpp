@@ -409,6 +409,27 @@ TEST(Report, JsonLineKeepsItsFixedFields) {
   EXPECT_EQ(to_json(summarise(report))["summary"]["worst_ratio"], 0.5);
 }
 
+TEST(Report, RowsUnderLoadHaveJoulesAndTheWinnerOfTheCoolRace) {
+  BenchReport report = made_report();
+  ContestResult& row = report.rows[0];
+  EXPECT_FALSE(to_json(row, "cuda:0").contains("kiln_joules"));
+  EXPECT_THAT(table(report), testing::Not(HasSubstr("under load")));
+  row.kiln.joules = 0.02;
+  row.kiln.sm_mhz = 1620;
+  row.peers["fast"].joules = 0.03;
+  row.cool = Timing{.median_ns = 110, .low_ns = 110, .high_ns = 110, .samples = 9};
+  row.cool_config = "host_small mr=4";
+  const OrderedJson json = to_json(row, "cuda:0");
+  EXPECT_EQ(json["kiln_joules"], 0.02);
+  EXPECT_EQ(json["peer_joules"], OrderedJson::parse(R"({"fast": 0.03})"));
+  EXPECT_EQ(json["cool_ns"], 110);
+  EXPECT_EQ(json["cool_config"], "host_small mr=4");
+  EXPECT_FALSE(json.contains("cool_joules"));
+  const std::string shown = table(report);
+  EXPECT_THAT(shown, HasSubstr("under load: kiln 20 mJ a call, SM clock 1620 MHz; fast 30 mJ"));
+  EXPECT_THAT(shown, HasSubstr("the winner of the cool race 110 ns, 1.100 of kiln's time\n"));
+}
+
 TEST(Report, TableAndCsvHoldEveryRow) {
   BenchReport report = made_report();
   report.rows[0].verified = false;

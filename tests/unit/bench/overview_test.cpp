@@ -64,6 +64,30 @@ TEST(Overview, ShapesHaveTheWinnersTimeAndThoseOfLibraries) {
   EXPECT_THAT(shape.peers, ElementsAre(Pair("blas_library", 120)));
 }
 
+// A shape that was tuned under load, too, is another one: its times are longer.
+TEST(Overview, ShapesUnderLoadStandAloneWithTheirEnergy) {
+  BestKey cool = key_of(48, 256, 64);
+  cool.device = cuda_caps_named("sm_90a").value();
+  cool.policy = "cuda-cold-v1";
+  BestKey loaded = cool;
+  loaded.policy = "cuda-sustained-v1";
+  auto store = tuned(cool);
+  Measured winner = timed(4, 170);
+  std::get<Timing>(winner.outcome).joules = 0.25;
+  ASSERT_TRUE(store->measurements().put(loaded, kNow, winner));
+  ASSERT_TRUE(store->winners().make_winner(loaded, kNow, config_of(4)));
+  const auto overview = overview_of(*store);
+  ASSERT_TRUE(overview) << overview.error().message;
+  ASSERT_THAT(overview->shapes, SizeIs(2));
+  EXPECT_EQ(overview->shapes[0].text, "fp32 N N 48 256 64");
+  EXPECT_EQ(overview->shapes[0].ns, 100);
+  EXPECT_EQ(overview->shapes[0].joules, 0);
+  EXPECT_EQ(overview->shapes[1].text, "fp32 N N 48 256 64 (under load)");
+  EXPECT_EQ(overview->shapes[1].ns, 170);
+  EXPECT_EQ(overview->shapes[1].joules, 0.25);
+  EXPECT_EQ(to_json(*overview)["shapes"][1]["joules"], 0.25);
+}
+
 TEST(Overview, CountsWhatADeviceHas) {
   const BestKey key = key_of(48, 256, 64);
   auto store = tuned(key);
