@@ -117,13 +117,14 @@ def test_tune_and_explain(tmp_path):
     stages = set()
     with kiln.Engine(tmp_path / "kiln.db", threads=1) as engine:
         report = engine.tune(
-            A, B, activation="relu", candidates=8, seed=2,
+            A, B, activation="relu", candidates=8, seed=2, policy="auto",
             progress=lambda stage, done, total, seconds: stages.add(stage),
         )
         assert report.problem == LINE + " epilogue=relu"
         assert report.measured > 0 and report.stored and not report.already_tuned
         assert report.low_ns <= report.median_ns <= report.high_ns
         assert report.config in repr(report)
+        assert (report.policy, report.joules, report.sm_mhz) == ("cold-v1", 0, 0)
         text = engine.explain(A, B, activation="relu")
         assert report.config in text and "exact" in text
         np.testing.assert_array_equal(
@@ -150,6 +151,10 @@ def test_tune_refuses():
         kiln.tune(LINE, B)
     with pytest.raises(kiln.Unsupported):
         kiln.tune("fp8 N N 8 8 8", candidates=2)
+    with pytest.raises(kiln.Unsupported, match="policy = sustained: kernels on cpu"):
+        kiln.tune(LINE, candidates=2, policy="sustained")
+    with pytest.raises(kiln.BadInput, match="policy = warm: must be one of cool, sustained, auto"):
+        kiln.tune(LINE, candidates=2, policy="warm")
 
 
 def test_what_progress_throws_ends_the_search():

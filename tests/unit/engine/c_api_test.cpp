@@ -1,4 +1,5 @@
 // kiln.h from C99 (c_api_user.c) and its promises about threads.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -291,6 +292,17 @@ TEST(CApi, TuningHasSeedForceProgressAndCancel) {
   tuning.seed = 7;
   ASSERT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_OK);
   EXPECT_EQ(report.already_tuned, 0);
+  EXPECT_EQ(report.joules, 0);
+  tuning.policy = KILN_TUNING_AUTOMATIC;
+  ASSERT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_OK) << kiln_last_error();
+  tuning.policy = KILN_TUNING_SUSTAINED;
+  EXPECT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_UNSUPPORTED);
+  EXPECT_THAT(kiln_last_error(), testing::HasSubstr("policy = sustained: kernels on cpu"));
+  const int unknown = 7;
+  std::memcpy(&tuning.policy, &unknown, sizeof unknown);
+  EXPECT_EQ(kiln_tune_with(engine, &desc, &tuning, &report), KILN_BAD_INPUT);
+  EXPECT_THAT(kiln_last_error(), testing::HasSubstr("options->policy = 7"));
+  tuning.policy = KILN_TUNING_COOL;
   // Cancelled at once, a problem without a record has no winner.
   tuning.cancelled = [](void* user) { return ++static_cast<Told*>(user)->asked; };
   desc.m = 33;
