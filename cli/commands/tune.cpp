@@ -157,7 +157,8 @@ void add_tune(CLI::App& parent, Session& session) {
           ->excludes(shard);
   app->add_flag("--offline", command->offline,
                 "Rank without the device, by a static model; store what is predicted")
-      ->excludes(seed, force, race, recorded, shard, mpi);
+      ->excludes(seed, force, race, recorded, shard, mpi, app->get_option("--policy"),
+                 app->get_option("--sustained"));
 }
 
 }  // namespace kiln::cli

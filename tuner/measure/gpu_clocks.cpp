@@ -50,7 +50,7 @@ bool ClockWatch::sample_stands() {
   return true;
 }
 
-int ClockWatch::block_ended() {
+int ClockWatch::read_under_load() {
   if (sensors_ == nullptr) return 0;
   const int mhz = sensors_->sm_mhz();
   look_around();

@@ -39,9 +39,9 @@ class ClockWatch {
   /// often than there are samples that stand, and three: a clock that wanders all the time, as at
   /// the power limit, must not keep a race from ending.
   bool sample_stands();
-  /// In a race under load, where every block stands: reads the clock once, at the end of one. 0: it
-  /// is not told.
-  int block_ended();
+  /// In a race under load, where every block stands: reads the clock once, while one runs. 0: it is
+  /// not told.
+  int read_under_load();
   /// Looks once more: the last power and temperature belong to it.
   GpuConditions conditions();
 

@@ -159,13 +159,15 @@ Status GpuCalls::record(const GpuOperandSets& sets, const RunOnGpu& run) {
   return made;
 }
 
-Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
+Result<double> GpuCalls::timed(const std::function<Status()>& work,
+                               const std::function<void()>& meanwhile) const {
   const gpu::Driver& d = tools_->device()->driver();
   const gpu::Guest guest(*tools_->device());
   const auto check = [&](gpu::Code code, const char* call) { return gpu::check(d, code, call); };
   Status ok = check(d.cuEventRecord(begin_.get(), tools_->stream()), "cuEventRecord");
   if (ok) ok = work();
   if (ok) ok = check(d.cuEventRecord(end_.get(), tools_->stream()), "cuEventRecord");
+  if (ok) meanwhile();
   if (ok) ok = check(d.cuEventSynchronize(end_.get()), "cuEventSynchronize");
   float milliseconds = 0;
   if (ok)
@@ -175,19 +177,20 @@ Result<double> GpuCalls::timed(const std::function<Status()>& work) const {
 }
 
 /// The device time of so many replays of the graph, in nanoseconds.
-Result<double> GpuCalls::replay(std::int64_t times) const {
-  return timed([&] {
+Result<double> GpuCalls::replay(std::int64_t times, const std::function<void()>& meanwhile) const {
+  const auto enqueue = [&] {
     const gpu::Driver& d = tools_->device()->driver();
     Status ok;
     for (std::int64_t i = 0; i < times && ok; ++i)
       ok = gpu::check(d, d.cuGraphLaunch(graph_, tools_->stream()), "cuGraphLaunch");
     return ok;
-  });
+  };
+  return timed(enqueue, meanwhile);
 }
 
-Result<LoadBlock> GpuCalls::block(double ns) {
+Result<LoadBlock> GpuCalls::block(double ns, const std::function<void()>& meanwhile) {
   const auto times = std::max<std::int64_t>(1, std::llround(ns / std::max(1e3, graph_ns_)));
-  const auto taken = replay(times);
+  const auto taken = replay(times, meanwhile);
   if (!taken) return tl::unexpected(taken.error());
   graph_ns_ = *taken / double(times);
   return LoadBlock{.ns = *taken, .calls = times * launches_};
@@ -249,7 +252,8 @@ Result<GpuConditions> gpu_race(std::vector<GpuCalls*> contenders, int samples, i
 Result<LoadRace> gpu_race_under_load(const std::vector<GpuCalls*>& contenders,
                                      const LoadRules& rules) {
   std::vector<RunBlock> blocks;
-  for (GpuCalls* one : contenders) blocks.push_back([one](double ns) { return one->block(ns); });
+  for (GpuCalls* one : contenders)
+    blocks.push_back([one](double ns, const auto& meanwhile) { return one->block(ns, meanwhile); });
   return race_under_load(blocks, contenders.empty() ? nullptr : contenders[0]->sensors(), rules);
 }
 

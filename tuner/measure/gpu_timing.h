@@ -61,8 +61,8 @@ class GpuCalls {
   Result<bool> sample(ClockWatch& watch);
   /// Takes samples until there are `total`, or `budget_ns` of device time are spent after one.
   Status take(int total, double budget_ns);
-  /// Replays its graph back to back for about `ns`. Errors: device.
-  Result<LoadBlock> block(double ns);
+  /// Replays its graph back to back for about `ns`; see RunBlock. Errors: device.
+  Result<LoadBlock> block(double ns, const std::function<void()>& meanwhile);
   const std::vector<double>& samples() const { return samples_; }
   const gpu::Telemetry* sensors() const { return tools_->sensors(); }
   Timing timing() const;
@@ -72,8 +72,11 @@ class GpuCalls {
  private:
   GpuCalls(const GpuTools& tools, gpu::OwnedEvent begin, gpu::OwnedEvent end)
       : tools_(&tools), begin_(std::move(begin)), end_(std::move(end)) {}
-  Result<double> timed(const std::function<Status()>& work) const;
-  Result<double> replay(std::int64_t times = 1) const;
+  /// Device time of what `work` enqueues; `meanwhile` is called before the wait for it.
+  Result<double> timed(
+      const std::function<Status()>& work, const std::function<void()>& meanwhile = [] {}) const;
+  Result<double> replay(
+      std::int64_t times = 1, const std::function<void()>& meanwhile = [] {}) const;
   Status record(const GpuOperandSets& sets, const RunOnGpu& run);
 
   const GpuTools* tools_;

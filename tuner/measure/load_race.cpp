@@ -88,8 +88,9 @@ class Race {
     return all;
   }
 
-  Result<LoadBlock> run_block(std::size_t who, double ns) {
-    auto block = contenders_[who](ns);
+  Result<LoadBlock> run_block(
+      std::size_t who, double ns, const std::function<void()>& meanwhile = [] {}) {
+    auto block = contenders_[who](ns, meanwhile);
     if (block) spent_ns_ += block->ns;
     return block;
   }
@@ -99,8 +100,12 @@ class Race {
     if (rules_.on_turn) rules_.on_turn(0);
     std::vector<int> clocks;
     for (int i = 0; i < kMostSettling; ++i) {
-      if (const auto block = run_block(0, settle_ns_); !block) return tl::unexpected(block.error());
-      clocks.push_back(sensors_ == nullptr ? 0 : sensors_->sm_mhz());
+      int mhz = 0;
+      const auto block = run_block(0, settle_ns_, [&] {
+        if (sensors_ != nullptr) mhz = sensors_->sm_mhz();
+      });
+      if (!block) return tl::unexpected(block.error());
+      clocks.push_back(mhz);
       const bool blind = clocks.back() == 0;
       if (blind && i + 1 == kBlindSettling) return true;
       if (!blind && clocks.size() >= kAgreeing && agree(std::span(clocks).last(kAgreeing)))
@@ -115,7 +120,9 @@ class Race {
       return tl::unexpected(lead.error());
     const auto joules = [&] { return sensors_ == nullptr ? std::nullopt : sensors_->joules(); };
     const std::optional<double> before = joules();
-    const auto block = run_block(who, (1 - kLeadShare) * block_ns_);
+    int mhz = 0;
+    const auto block =
+        run_block(who, (1 - kLeadShare) * block_ns_, [&] { mhz = watch_.read_under_load(); });
     if (!block) return tl::unexpected(block.error());
     const std::optional<double> after = joules();
     Measurements& to = measured_[who];
@@ -124,7 +131,7 @@ class Race {
       to.joules.push_back(*after - *before);
       to.calls.push_back(double(block->calls));
     }
-    if (const int mhz = watch_.block_ended(); mhz > 0) to.clocks.push_back(mhz);
+    if (mhz > 0) to.clocks.push_back(mhz);
     return {};
   }
 

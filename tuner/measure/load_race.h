@@ -30,9 +30,10 @@ struct LoadBlock {
   double ns = 0;
   std::int64_t calls = 0;
 };
-/// Runs calls back to back for about so many nanoseconds of the device, and waits for them. Errors:
-/// device.
-using RunBlock = std::function<Result<LoadBlock>(double ns)>;
+/// Runs calls back to back for about so many nanoseconds of the device, and waits for them; while
+/// they run, `meanwhile` is called once. Errors: device.
+using RunBlock =
+    std::function<Result<LoadBlock>(double ns, const std::function<void()>& meanwhile)>;
 
 struct LoadRules {
   double block_ns = 600e6;  ///< of one contender; shorter where the budget is

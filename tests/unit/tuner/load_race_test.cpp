@@ -42,17 +42,19 @@ class Board {
       block.ns += call_ns;
       ++block.calls;
     }
-    say_();
+    say();
     return block;
   }
   /// One call of a device that rested.
   double cool_ns(const Kernel& kernel) const { return kernel.cycles / kMostMhz * 1e3; }
 
   RunBlock contender(const Kernel& kernel, std::string name) {
-    return [this, kernel, name](double ns) -> Result<LoadBlock> {
+    return [this, kernel, name](double ns, const auto& meanwhile) -> Result<LoadBlock> {
       turns += name;
       lengths.push_back(ns);
-      return run(kernel, ns);
+      const LoadBlock block = run(kernel, ns);
+      meanwhile();
+      return block;
     };
   }
 
@@ -63,7 +65,6 @@ class Board {
   std::vector<double> lengths;  // that were asked for
 
  private:
-  void say_() { say(); }
   double mhz_ = kMostMhz, joules_ = 1000;
 };
 
@@ -191,7 +192,7 @@ TEST(LoadRace, RoundsEndWithTheirNumberOrWhenTheRaceIsStopped) {
 
 TEST(LoadRace, AContenderThatFailsEndsIt) {
   std::vector<std::size_t> turns;
-  const RunBlock broken = [](double) -> Result<LoadBlock> {
+  const RunBlock broken = [](double, const auto&) -> Result<LoadBlock> {
     return fail(ErrorCode::device, "cuGraphLaunch: lost");
   };
   Board board;
