@@ -19,6 +19,7 @@
 #include "generator/families/cuda/library/config.h"
 #include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/small/config.h"
 #include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma_weights/config.h"
@@ -103,7 +104,7 @@ std::span<const ConfigKey> keys_of_family(std::size_t family) {
   static const auto& all = *new auto(
       all_keys<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
                CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights,
-               HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights, CudaGemvN>());
+               HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights, CudaGemvN, CudaSmall>());
   return all.at(family);
 }
 

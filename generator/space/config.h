@@ -23,11 +23,11 @@ namespace kiln {
 
 /// The families, in the order in which configs are compared. A new one is a new last name here, and
 /// its struct in config.cpp.
-inline constexpr std::array<std::string_view, 19> kFamilyNames{
+inline constexpr std::array<std::string_view, 20> kFamilyNames{
     "host_packed",      "host_dot",           "host_small",        "host_amx",     "cuda_wgmma",
     "cuda_mma",         "cuda_simt",          "cuda_gemv",         "cublaslt",     "hip_mfma",
     "hip_mx",           "hip_simt",           "blas_library",      "host_weights", "cuda_weights",
-    "host_amx_weights", "cuda_wgmma_weights", "cuda_gemv_weights", "cuda_gemv_n"};
+    "host_amx_weights", "cuda_wgmma_weights", "cuda_gemv_weights", "cuda_gemv_n",  "cuda_small"};
 
 /// The place of a family in kFamilyNames. A name that is not there does not compile.
 consteval std::size_t family_index(std::string_view name) {

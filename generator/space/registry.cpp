@@ -49,6 +49,9 @@ Family family();
 namespace gemv_n {
 Family family();
 }
+namespace small {
+Family family();
+}
 namespace weights {
 Family family();
 }
@@ -81,14 +84,26 @@ namespace {
 /// A vendor's most capable family first: the order of class batch_invariant is that of the first
 /// one that offers a plain config (summation.h).
 std::vector<Family>& family_rows() {
-  static auto& rows = *new std::vector<Family>{
-      host::amx::family(),     host::weights::family(),       host::packed::family(),
-      host::dot::family(),     host::small::family(),         host::amx_weights::family(),
-      host::library::family(), cuda::wgmma::family(),         cuda::mma::family(),
-      cuda::simt::family(),    cuda::gemv::family(),          cuda::gemv_n::family(),
-      cuda::weights::family(), cuda::wgmma_weights::family(), cuda::gemv_weights::family(),
-      cuda::library::family(), hip::mfma::family(),           hip::mx::family(),
-      hip::simt::family()};
+  static auto& rows = *new std::vector<Family>{host::amx::family(),
+                                               host::weights::family(),
+                                               host::packed::family(),
+                                               host::dot::family(),
+                                               host::small::family(),
+                                               host::amx_weights::family(),
+                                               host::library::family(),
+                                               cuda::wgmma::family(),
+                                               cuda::mma::family(),
+                                               cuda::simt::family(),
+                                               cuda::gemv::family(),
+                                               cuda::gemv_n::family(),
+                                               cuda::weights::family(),
+                                               cuda::wgmma_weights::family(),
+                                               cuda::gemv_weights::family(),
+                                               cuda::library::family(),
+                                               cuda::small::family(),
+                                               hip::mfma::family(),
+                                               hip::mx::family(),
+                                               hip::simt::family()};
   return rows;
 }
 

@@ -70,6 +70,13 @@ const std::vector<Case> kOfAnyGpu{
     {"bf16 N T 8192 4096 7168 groups=8 grouped=rows align=16"},
 };
 
+// Batches of small products.
+const std::vector<Case> kSmall{{"fp32 N N 16 16 16 batch=10000 align=16"},
+                               {"fp32 N N 64 64 64 batch=10000 align=16"},
+                               {"fp64 N N 32 32 32 batch=10000 align=16"},
+                               {"bf16 N T 64 64 64 batch=10000 align=16"},
+                               {"fp16 N N 5 5 5 batch=100000 align=16"}};
+
 std::vector<Case> with(std::vector<Case> cases, std::vector<Case> more) {
   cases.insert(cases.end(), more.begin(), more.end());
   return cases;
@@ -88,7 +95,8 @@ const std::vector<Device>& devices() {
       {"avx512_zen4", "avx512_bf16", kOfAnyCpu, {.family = 0x19, .model = 0x11}},
       {"amx", "amx", kOfAnyCpu},
       {"sm_80", "sm_80", with(kOfAnyGpu, {kGate, kWeightsOfOneRow, kWeights})},
-      {"sm_90a", "sm_90a", with(kOfAnyGpu, {kGate, kWeightsOfOneRow, kWeights, kBlockScales})},
+      {"sm_90a", "sm_90a",
+       with(with(kOfAnyGpu, {kGate, kWeightsOfOneRow, kWeights, kBlockScales}), kSmall)},
       {"gfx942", "gfx942", kOfAnyGpu},
       {"gfx950", "gfx950", with(kOfAnyGpu, {kMxScales})},
   };

@@ -66,6 +66,9 @@ const Case kCases[] = {
      "cuda_gemv rows=2 width=1 warps=4 swap=0"},
     {"cuda_gemv_n", "sm_90a", 132, "bf16 N N 3 4099 4096",
      "cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0"},
+    {"cuda_small", "sm_90a", 132, "fp32 N N 16 16 16 batch=10000 align=16",
+     "cuda_small products=4 lanes_m=4 lanes_n=4 depth=4 matrix=0 copy=async width=16 stages=2 "
+     "store=direct turns=0 resident=6"},
     {"cuda_weights", "sm_90a", 132, "bf16_int4 N T 16 4096 4096 group=128 scale_type=bf16 align=16",
      "cuda_weights tile_n=128 tile_m=16 block_k=128 warps=4 stages=4 group=8 splits=1"},
     {"cuda_gemv_weights", "sm_90a", 132,
@@ -538,6 +541,19 @@ const Case kCases[] = {
      "cuda_wgmma_weights tile_m=64 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 "
      "group=8",
      "cuda/wgmma_weights/multiply.cu"},
+    {"cuda_small_bf16_matrix", "sm_90a", 132,
+     "bf16 N T 64 64 64 batch=10000 align=16 epilogue=bias_row+silu+residual",
+     "cuda_small products=2 lanes_m=16 lanes_n=4 depth=16 matrix=1 copy=async width=16 stages=2 "
+     "store=shared turns=0 resident=2",
+     "cuda/small/matrix.h cuda/small/store.h"},
+    {"cuda_small_fp64_matrix", "sm_90a", 132, "fp64 N N 32 32 32 batch=10000 align=16",
+     "cuda_small products=2 lanes_m=8 lanes_n=4 depth=8 matrix=1 copy=async width=16 stages=2 "
+     "store=direct turns=0 resident=2",
+     "cuda/small/matrix.h"},
+    {"cuda_small_fp16_registers", "sm_75", 40, "fp16 N N 9 6 7 batch=1000",
+     "cuda_small products=4 lanes_m=3 lanes_n=2 depth=2 matrix=0 copy=registers width=2 stages=1 "
+     "store=direct turns=1 resident=8",
+     "cuda/small/copy.h cuda/small/small.cu"},
     {"cuda_gemv_n_fp32", "sm_80", 108, "fp32 N N 3 4099 4096",
      "cuda_gemv_n thin=4 warps=4 ahead=4 words=1 splits=1 matrix=0 swap=0", "cuda/gemv_n/sums.h"},
     {"cuda_gemv_bf16_matrix", "sm_90a", 132, "bf16 N T 3 5000 777",

@@ -53,6 +53,7 @@ inline constexpr DrawnElsewhere kDrawnElsewhere[] = {
     {"cuda_weights", "emulated_weights_test.cpp"},
     {"cuda_wgmma_weights", "emulated_wgmma_weights_test.cpp"},
     {"cuda_gemv_weights", "emulated_gemv_weights_test.cpp"},
+    {"cuda_small", "emulated_small_test.cpp"},
 };
 
 /// A problem of which the family has configs, and one of them.
@@ -109,6 +110,9 @@ inline constexpr FamilySample kFamilySamples[] = {
     {"cuda_gemv_weights", "sm_80",
      "bf16_uint4 N T 5 83 384 group=64 zero=int ldc=88 ldd=88 align=16",
      "cuda_gemv_weights tile_n=16 tile_m=8 warps=2 ahead=2"},
+    {"cuda_small", "sm_80", "fp32 N N 9 12 8 batch=11 align=16",
+     "cuda_small products=4 lanes_m=3 lanes_n=3 depth=4 matrix=0 copy=async width=16 stages=2 "
+     "store=direct turns=0 resident=4"},
     {"hip_mfma", "gfx942", "bf16 N T 100 120 203 lda=208 ldb=208 ldc=123 ldd=121 align=2",
      "hip_mfma rows=16 k=16 tile_m=64 tile_n=64 depth=64 waves_m=2 waves_n=2 staging=twice "
      "banks=by_row splits=1 chunk=0 group=4 priority=0 fence=0 pace=free turn=0"},

@@ -23,6 +23,7 @@
 #include "generator/families/cuda/library/config.h"
 #include "generator/families/cuda/mma/config.h"
 #include "generator/families/cuda/simt/config.h"
+#include "generator/families/cuda/small/config.h"
 #include "generator/families/cuda/weights/config.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma_weights/config.h"
@@ -111,7 +112,7 @@ void every_family(F visit) {
   each.template
   operator()<HostPacked, HostDot, HostSmall, HostAmx, CudaWgmma, CudaMma, CudaSimt, CudaGemv,
              CudaLibrary, HipMfma, HipMx, HipSimt, BlasLibrary, HostWeights, CudaWeights,
-             HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights, CudaGemvN>();
+             HostAmxWeights, CudaWgmmaWeights, CudaGemvWeights, CudaGemvN, CudaSmall>();
 }
 
 TEST(Config, AbsurdValuesAreRefusedOrCosted) {
