@@ -150,7 +150,8 @@ TEST_P(EmulatedOrders, OfOneTextGiveTheSameBits) {
   EXPECT_GE(compared, wanted);
 }
 
-/// Scales of rows and of blocks along k, parts of fp32, and few rows, which no general draw gives.
+/// Scales of rows and of blocks along k, parts of fp32, few rows, and batches of small products,
+/// which no general draw gives.
 TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
   std::mt19937_64 random(test::seed_of_run());
   struct Scaled {
@@ -164,6 +165,11 @@ TEST(EmulatedScaledOrders, OfOneTextGiveTheSameBits) {
         Scaled{"sm_90a", "cuda_wgmma", "fp32 N T 140 96 512 numerics=tensor"},
         Scaled{"sm_90a", "cuda_gemv_n", "bf16 N N 3 301 777 align=2"},
         Scaled{"sm_80", "cuda_gemv_n", "fp32 N N 7 100 333"},
+        Scaled{"sm_90a", "cuda_small", "fp32 N N 40 20 30 batch=17 align=16"},
+        Scaled{"sm_90a", "cuda_small", "bf16 N T 40 24 32 batch=17 align=16"},
+        Scaled{"sm_90a", "cuda_small", "fp64 T N 30 20 16 batch=17 align=16"},
+        // Of any family.
+        Scaled{"sm_80", "", "fp64 T N 30 20 16 batch=17 align=16"},
         Scaled{"sm_90a", "cuda_weights", "bf16_int4 N T 50 96 512 group=64 zero=float"},
         Scaled{"sm_80", "cuda_weights", "fp16_int8 N T 20 96 512 group=k align=16"},
         Scaled{"sm_90a", "cuda_wgmma_weights", "bf16_int4 N T 140 96 512 group=64 align=16"},
