@@ -22,9 +22,9 @@ bool divides_by_number(const Program& program, const Value& call) {
 
 void add_values(TemplateValues& to, const Expression& expression) {
   for (int i = 0; i < kFunctionCount; ++i) to[fmt::format("uses_{}", kFunctions[i].name)] = "0";
-  to["expression"] = expression.text();
   const auto flag = [](bool is) { return is ? "1" : "0"; };
   const bool empty = expression.empty();
+  to["expressed"] = flag(!empty);
   const Halves* const halves = empty ? nullptr : expression.program()->half_of;
   const auto stores = [&](auto what) {
     for (std::size_t i = 0; i < expression.outputs().size(); ++i)
@@ -120,20 +120,20 @@ namespace {
 /// Of a kernel's half: fetches of what is read and written of rows of matrices.
 std::string fetches(const Program& program, const Dialect& dialect) {
   std::string out;
-  const auto fetch = [&](char letter, std::string_view ld, std::size_t i, int write) {
+  const auto fetch = [&](char letter, const std::string& ld, std::size_t i, int write) {
     out += fmt::format(fmt::runtime(dialect.fetch), fmt::arg("x", fmt::format("{}{}", letter, i)),
-                       fmt::arg("ld", fmt::format("{}{}", ld, i)), fmt::arg("write", write)) +
+                       fmt::arg("ld", ld), fmt::arg("write", write)) +
            "\n";
   };
   const auto in_rows = [](const ExtraOperand& x) {
     return is_matrix(x) && x.index.back() == Index::n;
   };
   for (std::size_t i = 0; i < program.operands.size(); ++i)
-    if (reads(program, i) && in_rows(program.operands[i])) fetch('x', "ld", i, 0);
+    if (reads(program, i) && in_rows(program.operands[i])) fetch('x', ld_of(i, dialect), i, 0);
   for (std::size_t i = 0; i < program.outputs.size(); ++i)
     if (program.results[i] != kNotStored && !shared_kept(program, i) &&
         (is_reduced(program.outputs[i]) || in_rows(program.outputs[i].target)))
-      fetch('y', "ldy", i, 1);
+      fetch('y', fmt::format("ldy{}", i), i, 1);
   return out;
 }
 
@@ -149,7 +149,7 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
   std::string fields;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     if (!reads(program, i)) continue;
-    add_operand(out, program.operands[i], i, dialect.type(types.operands[i]), dialect);
+    add_operand(out, program.operands[i], i, type_of_operand(types, i, dialect), dialect);
     fields += fmt::format("Real x{};\n", i);
   }
   std::string reductions, of_rows, of_columns, at_row, rest, rest_of_rows, stored, kept, together;

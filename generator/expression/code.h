@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ namespace kiln::expression {
 
 /// What a vendor's templates call the parts of an element.
 struct Dialect {
+  /// Of an expression that a problem's fields spell: which arguments of a call its operands are.
+  std::span<const Argument> arguments = {};
+  /// The type of a bias that is not the problem's: callers of kernels convert it.
+  std::string_view bias = {};
   std::string_view (*type)(DType);  // of an operand's elements
   /// The name of an operand's value {x}, and its definition: "x.{x}".
   std::string_view operand, definition;
@@ -113,7 +118,7 @@ constexpr Dialect of_rows_in_groups(Dialect dialect) {
 }
 
 /// Which functions the templates must define: `uses_<name>` for each row of kFunctions;
-/// `expression`, the canonical text; `stores_d`, whether there is a D; `outputs`,
+/// `expressed`: whether there is an expression; `stores_d`, whether there is a D; `outputs`,
 /// `stores_matrices`, `reduces`, `reduces_rows`, `reduces_columns`, `reduces_all` and
 /// `reduces_exponentials`: whether it stores beside D, and whether some of that is a matrix, is
 /// reduced, of rows (or of all, which is of rows first), of columns, is one value, is made of e^x;

@@ -51,10 +51,10 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
       vectors += load(program, i, dialect);
       continue;
     }
-    const std::string_view type = dialect.type(types.operands[i]);
+    const std::string_view type = type_of_operand(types, i, dialect);
     const auto place = [&](std::string_view row_name, std::string_view column_name) {
       return fmt::format(fmt::runtime(place_of(operand)), fmt::arg("x", fmt::format("x{}", i)),
-                         fmt::arg("ld", fmt::format("ld{}", i)),
+                         fmt::arg("ld", ld_of(i, dialect)),
                          fmt::arg("row", divided(row_name, operand.per_m)),
                          fmt::arg("column", divided(column_name, operand.per_n)));
     };
@@ -77,7 +77,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
                       i, one, other);
       split += fmt::format("split_word(w.x{0}, {1}{{}}, x.x{0}, y.x{0});\n", i, type);
       in_words(fmt::format("out.x{}", i),
-               has_lines(operand) ? fmt::format("out.ld{}", i) : std::string("0"));
+               has_lines(operand) ? fmt::format("out.{}", ld_of(i, dialect)) : std::string("0"));
     } else {
       words += fmt::format("typename InMemory<{0}>::One x{1}, next{1};\n", type, i);
       const std::int64_t shared = row ? operand.per_n : operand.per_m;

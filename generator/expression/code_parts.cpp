@@ -7,6 +7,10 @@
 namespace kiln::expression {
 namespace {
 
+Argument argument_of(std::size_t i, const Dialect& dialect) {
+  return i < dialect.arguments.size() ? dialect.arguments[i] : Argument::extra;
+}
+
 /// The load that an operand's indices ask for.
 std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
   const bool shared = operand.per_n != 1 && !dialect.shared_rows.empty();
@@ -33,12 +37,22 @@ std::string of_operand(std::string_view form, std::size_t i) {
   return fmt::format(fmt::runtime(form), fmt::arg("x", fmt::format("x{}", i)));
 }
 
+std::string_view type_of_operand(const ExtraTypes& types, std::size_t i, const Dialect& dialect) {
+  if (argument_of(i, dialect) == Argument::bias && !dialect.bias.empty()) return dialect.bias;
+  // Types of D are more than those of operands.
+  return argument_of(i, dialect) == Argument::residual ? "TypeD" : dialect.type(types.operands[i]);
+}
+
+std::string ld_of(std::size_t i, const Dialect& dialect) {
+  return argument_of(i, dialect) == Argument::residual ? "ldd" : fmt::format("ld{}", i);
+}
+
 std::string load(const Program& program, std::size_t i, const Dialect& dialect) {
   const ExtraOperand& x = program.operands[i];
   return fmt::format(
       "{} = {};\n", of_operand(dialect.definition, i),
       fmt::format(fmt::runtime(load_of(x, dialect)), fmt::arg("x", fmt::format("x{}", i)),
-                  fmt::arg("ld", fmt::format("ld{}", i)), fmt::arg("row", divided("row", x.per_m)),
+                  fmt::arg("ld", ld_of(i, dialect)), fmt::arg("row", divided("row", x.per_m)),
                   fmt::arg("column", divided("column", x.per_n)), fmt::arg("per", x.per_n)));
 }
 
@@ -153,6 +167,12 @@ void add_first_row(Members& to, bool reads, const Dialect& dialect) {
 
 void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type,
                  const Dialect& dialect) {
+  // Pointers of fields are a group's already, where kernels are called for each.
+  const Argument argument = argument_of(i, dialect);
+  if (argument == Argument::bias || argument == Argument::residual)
+    return to.add(fmt::format("const {}", type), fmt::format("x{}", i),
+                  argument == Argument::bias ? "args.bias" : "args.residual",
+                  argument == Argument::bias ? "" : " + batch * args.stride_d");
   std::string offset;
   if (has_index(operand, Index::batch)) offset = fmt::format(" + batch * args.extra_stride[{}]", i);
   offset +=

@@ -100,6 +100,12 @@ struct CodeStyle {
 /// Of operand i, in a form of the dialect.
 std::string of_operand(std::string_view form, std::size_t i);
 
+/// What templates call the type of its elements.
+std::string_view type_of_operand(const ExtraTypes& types, std::size_t i, const Dialect& dialect);
+
+/// The name of its leading dimension.
+std::string ld_of(std::size_t i, const Dialect& dialect);
+
 /// The statement that loads operand i.
 std::string load(const Program& program, std::size_t i, const Dialect& dialect);
 
@@ -144,7 +150,7 @@ bool reads_m(const Program& program);
 /// The row that makes the index m of the row that a kernel has.
 void add_first_row(Members& to, bool reads, const Dialect& dialect);
 
-/// Operand i, as the caller has it.
+/// Operand i, as the caller has it: an argument of its own, or that of a field.
 void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::string_view type,
                  const Dialect& dialect);
 

@@ -107,6 +107,10 @@ constexpr std::string_view reduction_name(Reduction reduction) {
   return kNames.at(static_cast<std::size_t>(reduction));
 }
 
+/// Which argument of a call an operand is: one of an expression's own, or that of a problem's
+/// field.
+enum class Argument : std::uint8_t { extra, bias, residual };
+
 /// The elements' types, of all that it reads and of all that it stores.
 struct ExtraTypes {
   std::vector<DType> operands, outputs;

@@ -16,11 +16,6 @@ inline bool interleaved(const Gemm& gemm) {
 inline bool gated_by_expression(const Gemm& gemm) {
   return gated(gemm) && gemm.epilogue.gate->function == Gate::expression;
 }
-/// Whether there is a function more costly than a comparison, or may be.
-inline bool has_costly_gate(const Gemm& gemm) {
-  return gated(gemm) && gemm.epilogue.gate->function > Gate::relu;
-}
-
 /// Of the two products of a gated problem: the one that goes through the gate, or the other.
 enum class Factor : std::uint8_t { first, second };
 inline constexpr Factor kFactors[] = {Factor::first, Factor::second};

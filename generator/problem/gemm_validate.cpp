@@ -380,10 +380,8 @@ Status check_expression(const Gemm& g) {
         "epilogue = {}: epilogue.gate = none: must be expression, of which acc0 and "
         "acc1 are the products",
         e.expression.text());
-  if (e.gate && g.grouping() != Grouping::none) return refuse("group");
   if (g.d.q.scale != Scale::none) return refuse("scale_d");
   if (g.amax_d) return refuse("amax");
-  if (g.b_packed) return refuse("packed_b");
   if (Status status = check_blocks(g); !status) return status;
   if (Status status = check_expression_of_groups(g); !status) return status;
   for (const Operand which : kOperands)

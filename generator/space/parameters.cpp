@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "generator/expression/code.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/whole_factors.h"
 
@@ -29,7 +30,7 @@ void add_epilogue(TemplateValues& to, const Gemm& gemm) {
   for (const GemmField& field : kGemmFields)
     if (field.called().starts_with("epilogue."))
       to[std::string(field.name)] = value_of(field, gemm);
-  expression::add_values(to, gemm.epilogue.expression);
+  expression::add_values(to, epilogue_of(gemm));
   to["integer_d"] = value_of(integer_epilogue(gemm));
 }
 

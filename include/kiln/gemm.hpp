@@ -242,7 +242,7 @@ struct Epilogue {
   std::optional<Gated> gate;
   /// In place of all of the above: any function of alpha * op(A) * op(B) + beta * C, which it calls
   /// `acc`. One that names `acc0` and `acc1` stands beside Gate::expression, and no other gate.
-  /// There are then no groups, no scales of D, no packed B and no amax_d.
+  /// There are then no list of products, no scales of D and no amax_d.
   Expression expression;
   /// Field by field, in order.
   auto operator<=>(const Epilogue&) const = default;

@@ -372,7 +372,7 @@ const Case kCases[] = {
      "cuda_wgmma left=128 right=128 stages=6 warpgroups=2 pingpong=0 swap=0 cluster_left=1 "
      "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
      "promote=0",
-     "cuda/common/abi.h cuda/common/convert_ptx.h cuda/common/epilogue.h cuda/wgmma/roll_ptx.h "
+     "cuda/common/abi.h cuda/common/epilogue.h cuda/wgmma/roll_ptx.h "
      "cuda/wgmma/store.h"},
     {"cuda_wgmma_gate", "sm_90a", 132, "bf16 N T 4096 14336 4096 align=16 gate=silu",
      "cuda_wgmma left=128 right=256 stages=4 warpgroups=2 pingpong=0 swap=0 cluster_left=2 "

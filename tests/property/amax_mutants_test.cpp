@@ -69,7 +69,7 @@ const std::vector<Mutant> kMutants{
     {&kSimt, "never raises", kRaise, ""},
     {&kStaged, "never raises", kRaise, ""},
     {&kStaged, "drops the residual", "larger_magnitude(out.largest, x)",
-     "larger_magnitude(out.largest, x - to_real(out.residual[row * out.ldd + column]))"},
+     "larger_magnitude(out.largest, x - to_real(out.x0[row * out.ldd + column]))"},
     {&kMma, "never raises", kRaise, ""},
     {&kLoneMma, "counts columns that do not exist", "if (e + s < columns) out.largest",
      "out.largest"},
@@ -85,10 +85,10 @@ const std::vector<Mutant> kMutants{
     {&kCodes, "never raises", kRaise, "", 1},
     {&kSummed, "never raises", kRaise, ""},
     {&kSummed, "drops the residual", "larger_magnitude(out.largest, x)",
-     "larger_magnitude(out.largest, x - to_real(out.residual[row * out.ldd + column]))"},
+     "larger_magnitude(out.largest, x - to_real(out.x0[row * out.ldd + column]))"},
     {&kWeights, "never raises", kRaise, ""},
     {&kWeights, "counts before the bias", "larger_magnitude(out.largest, y)",
-     "larger_magnitude(out.largest, y - out.bias[column + e + s])"},
+     "larger_magnitude(out.largest, y - out.x0[column + e + s])"},
 };
 
 TEST(AmaxMutants, AreCaught) { test::expect_caught(kMutants); }

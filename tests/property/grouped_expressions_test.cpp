@@ -223,6 +223,56 @@ TEST(OnCpusBesideGroups, AreAsLoopsSay) {
     }
 }
 
+/// Of two products of three groups, one behind the other in B's columns.
+TEST(OnCpusBesideGroups, GatesAreAsLoopsSay) {
+  constexpr int kGroups = 3;
+  const std::vector<int> rows{4, 4, 11}, masked{4, 0, 9};
+  std::mt19937 random(5);
+  const auto drawn = [&](int count) {
+    std::vector<float> all(static_cast<std::size_t>(count));
+    for (float& x : all) x = float(int(random() % 7) - 3);
+    return all;
+  };
+  const auto a = drawn(kGroups * kM * kK), b = drawn(kGroups * kK * 2 * kN),
+             t = drawn(kGroups * kN);
+  const auto device = test::runnable("portable", 2).value();
+  for (const bool of_rows : {true, false}) {
+    const auto gemm = parse_gemm(
+        fmt::format("fp32 N N {} {} {} groups={} grouped={} epilogue=d=relu(acc0)*acc1+t[batch,n]",
+                    kM, kN, kK, kGroups, of_rows ? "rows" : "masked"));
+    ASSERT_TRUE(gemm) << gemm.error().message;
+    std::vector<float> want(std::size_t(kGroups * kM * kN), kUntouched);
+    for (int group = 0; group < kGroups; ++group) {
+      const int first = of_rows && group > 0 ? rows[std::size_t(group - 1)] : 0;
+      for (int row = first; row < (of_rows ? rows : masked)[std::size_t(group)]; ++row)
+        for (int n = 0; n < kN; ++n) {
+          const int line = of_rows ? row : group * kM + row;
+          float first_sum = 0, second_sum = 0;
+          for (int k = 0; k < kK; ++k) {
+            const std::size_t at = std::size_t((group * kK + k) * 2 * kN + n);
+            first_sum += a[std::size_t(line * kK + k)] * b[at];
+            second_sum += a[std::size_t(line * kK + k)] * b[at + kN];
+          }
+          want[std::size_t(line * kN + n)] =
+              std::max(first_sum, 0.0F) * second_sum + t[std::size_t(group * kN + n)];
+        }
+    }
+    for (const Config& config : one_of_each(*gemm, device, 3)) {
+      SCOPED_TRACE(text(*gemm) + " | " + text(config));
+      auto kernel = test::compiled(*gemm, device, config);
+      ASSERT_TRUE(kernel) << kernel.error().message;
+      std::vector<float> d(want.size(), kUntouched);
+      Operands operands{.a = a.data(), .b = b.data(), .c = d.data(), .d = d.data()};
+      operands.groups = (of_rows ? rows : masked).data();
+      operands.extra[0] = t.data();
+      const Status ran = kernel->run(operands);
+      ASSERT_TRUE(ran) << ran.error().message;
+      for (std::size_t i = 0; i < d.size(); ++i)
+        ASSERT_NEAR(d[i], want[i], 1e-4 * (1 + std::fabs(want[i]))) << i;
+    }
+  }
+}
+
 class OnGpusBesideGroups : public testing::TestWithParam<const char*> {};
 
 TEST_P(OnGpusBesideGroups, AreAsLoopsSay) {
@@ -250,7 +300,11 @@ TEST_P(OnGpusBesideGroups, AreAsLoopsSay) {
 std::optional<Gemm> expressed(Gemm gemm, cli::Draw& draw) {
   gemm.epilogue = {};
   gemm.amax_d = false;
-  std::string text = cli::random_expression(draw);
+  const bool gate = gemm.grouping() != Grouping::k && draw.one_in(4);
+  if (gate)
+    gemm = gemm.with_gate(Gate::expression,
+                          draw.one_in(2) ? GateOrder::interleaved : GateOrder::stacked);
+  std::string text = gate ? cli::random_gate(draw) : cli::random_expression(draw);
   const auto change = [&](std::string_view from, std::string_view to) {
     for (auto at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
       text.replace(at, from.size(), to);

@@ -47,7 +47,8 @@ std::string file(std::string_view path) {
                                          {"zero_a", "none"},
                                          {"indexed", "0"},
                                          {"amax", "0"},
-                                         {"expression", ""}})
+                                         {"expression", ""},
+                                         {"expressed", "0"}})
                              .value());
   return {};
 }

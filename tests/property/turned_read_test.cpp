@@ -31,7 +31,7 @@ std::string run(const char* arch, const char* instruction, const char* address,
                               {"split", "0"},     {"scales", "0"},     {"zeros", "0"},
                               {"groups", "0"},    {"row_groups", "0"}, {"scale_d", "none"},
                               {"zero_a", "none"}, {"indexed", "0"},    {"amax", "0"},
-                              {"expression", ""}};
+                              {"expression", ""}, {"expressed", "0"}};
   Source source;
   source.file_name = "probe.hip";
   source.text =

@@ -1,5 +1,5 @@
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 #pragma once
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
@@ -48,7 +48,7 @@ struct Output {
   bool whole;  // alpha and beta are whole numbers of 32 bits, and nothing else needs fractions
   u32 whole_alpha, whole_beta;
   //% end
-  //% if expression
+  //% if expressed
   //% include expression/members
   //% end
   //% if epilogue == call
@@ -115,7 +115,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   //% if amax
   out.amax = static_cast<u32*>(args.amax_d);
   //% end
-  //% if expression
+  //% if expressed
   //% include expression/pointers
   //% end
   out.partial = {};
@@ -246,22 +246,6 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% if interleaved
   separate(first, second, Iota<L>{});
   //% end
-  //% if gate == relu
-  Vec<Real, L> v = relu<L>(first) * second;
-  //% end
-  //% if gate == silu
-  Vec<Real, L> v = silu<L>(first) * second;
-  //% end
-  //% if gate == gelu_tanh
-  Vec<Real, L> v = gelu_tanh<L>(first) * second;
-  //% end
-  //% if gate == gelu_erf
-  Vec<Real, L> v = gelu_erf<L>(first) * second;
-  //% end
-  //% if gate == sigmoid
-  Vec<Real, L> v = sigmoid<L>(first) * second;
-  //% end
-  //% if gate == expression
   Vec<Real, L> v = first;
   {
     using Value = Vec<Real, L>;
@@ -271,7 +255,6 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% if !stores_d
   return;  // D is absent, or stored later
   //% end
-  //% end
   //% if stream_d
   TypeD* d = out.lines.at(out.d + row * out.ldd + out.lines.column, row, column);
   //% end
@@ -280,9 +263,6 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   //% end
   //% if !stream_d && !rows_d
   TypeD* d = out.d + row * out.ldd + column;
-  //% end
-  //% if residual
-  v += load_real<L>(out.residual + row * out.ldd + column, columns);
   //% end
   //% if amax
   raise_amax<L>(out.amax, v, columns);
@@ -376,32 +356,7 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
     if (out.residual) v += load_real<L>(out.residual + row * out.ldd + column, columns);
   }
   //% end
-  //% if bias || activation || residual
-  if (pass.last) {
-    //% if bias == per_row
-    v += out.bias[row];
-    //% end
-    //% if bias == per_column
-    v += load_first<L>(out.bias + column, columns);
-    //% end
-    //% if activation == relu
-    v = relu<L>(v);
-    //% end
-    //% if activation == silu
-    v = silu<L>(v);
-    //% end
-    //% if activation == gelu_tanh
-    v = gelu_tanh<L>(v);
-    //% end
-    //% if activation == gelu_erf
-    v = gelu_erf<L>(v);
-    //% end
-    //% if residual
-    v += load_real<L>(out.residual + row * out.ldd + column, columns);
-    //% end
-  }
-  //% end
-  //% if expression
+  //% if expressed
   if (pass.last) {
     using Value = Vec<Real, L>;
     //% include expression/loads

@@ -34,25 +34,25 @@ KILN_INLINE Vec<float, L> exponential(Vec<float, L> x) {
 //% end
 //% end
 
-//% if activation == relu || gate == relu || epilogue == call || uses_relu
+//% if epilogue == call || uses_relu
 template <int L>
 KILN_INLINE Vec<Real, L> relu(Vec<Real, L> x) {
   return x < Real(0) ? Vec<Real, L>(Real(0)) : x;  // NaN stays NaN
 }
 //% end
-//% if activation == silu || gate == silu || epilogue == call || uses_silu
+//% if epilogue == call || uses_silu
 template <int L>
 KILN_INLINE Vec<Real, L> silu(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-x));
 }
 //% end
-//% if gate == sigmoid || uses_sigmoid
+//% if uses_sigmoid
 template <int L>
 KILN_INLINE Vec<Real, L> sigmoid(Vec<Real, L> x) {
   return Real(1) / (Real(1) + exponential<L>(-x));
 }
 //% end
-//% if activation == gelu_tanh || gate == gelu_tanh || epilogue == call || uses_gelu
+//% if epilogue == call || uses_gelu
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 template <int L>
 KILN_INLINE Vec<Real, L> gelu_tanh(Vec<Real, L> x) {
@@ -61,7 +61,7 @@ KILN_INLINE Vec<Real, L> gelu_tanh(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-u2));
 }
 //% end
-//% if activation == gelu_erf || gate == gelu_erf || epilogue == call || uses_gelu_erf || uses_erf
+//% if epilogue == call || uses_gelu_erf || uses_erf
 //% if kind == f64
 template <int L>
 KILN_INLINE Vec<double, L> gelu_erf(Vec<double, L> x) {
@@ -297,7 +297,7 @@ KILN_INLINE Vec<Real, L> drawn(Vec<Real, L> seed, Vec<Real, L> x, Vec<Real, L> y
   return __builtin_convertvector(bits >> 8, Vec<Real, L>) * Real(0x1p-24);
 }
 //% end
-//% if expression
+//% if expressed
 
 /// One element.
 template <typename T>

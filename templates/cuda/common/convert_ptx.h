@@ -53,7 +53,7 @@ KILN_DEVICE u16 floats_to_e5m2(float low, float high) {
   return y;
 }
 //% end
-//% if expression
+//% if expressed
 /// 1 / x to one unit in the last place; 0 where that would be denormal.
 KILN_DEVICE float near_reciprocal(float x) {
   float y;

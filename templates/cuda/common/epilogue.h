@@ -1,53 +1,20 @@
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 #pragma once
 
-//% if activation == relu || gate == relu
-KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
-//% end
-//% if gate == silu || gate == gelu_tanh || gate == sigmoid || expression
+//% if expressed
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
-//% if expression
 KILN_DEVICE float quotient(float x, float y) { return __fmul_rn(x, near_reciprocal(y)); }
-//% else
-KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
-//% end
 KILN_DEVICE double quotient(double x, double y) { return x / y; }
 
 //% end
-//% if activation == silu
-KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
-//% end
-//% if gate == silu
-KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
-//% end
-//% if activation == gelu_tanh || gate == gelu_tanh
-/// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
-KILN_DEVICE Real activate(Real x) {
-  const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
-  //% if gate
-  return quotient(x, Real(1) + Real(exp(-u2)));
-  //% else
-  return x / (Real(1) + Real(exp(-u2)));
-  //% end
-}
-//% end
-//% if activation == gelu_erf || gate == gelu_erf
-KILN_DEVICE Real activate(Real x) {
-  return Real(0.5) * x * Real(erfc(Real(-0.70710678118654752) * x));
-}
-//% end
-//% if gate == sigmoid
-KILN_DEVICE Real activate(Real x) { return quotient(Real(1), Real(1) + Real(exp(-x))); }
-//% end
-
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
 /// behind it is left to the compiler, which always fuses it: there is one way only.
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
-//% if expression
+//% if expressed
 
 //% include cuda/common/functions.h
 //% end
@@ -60,10 +27,16 @@ struct Output {
   //% else
   const TypeD* c;  // null when beta == 0: C is then never read
   //% end
+  //% if !expressed
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
+  //% end
+  //% if !expressed || residual && integer_d
   const TypeD* residual;
-  //% if bias_as_d
+  //% end
+  //% if bias_as_d && gate
   const TypeD* bias;
-  //% else
+  //% end
+  //% if !expressed || bias && gate && !bias_as_d
   const Real* bias;
   //% end
   i64 ldd, ldc;
@@ -105,7 +78,7 @@ struct Output {
   bool whole;  // alpha and beta are whole numbers of 32 bits
   u32 whole_alpha, whole_beta;
   //% end
-  //% if expression
+  //% if expressed
   //% include expression/members
   //% end
 };
@@ -159,10 +132,13 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   //% else
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
   //% end
+  //% if !expressed || residual && integer_d
   out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  //% if bias_as_d
+  //% end
+  //% if bias_as_d && gate
   out.bias = static_cast<const TypeD*>(args.bias);
-  //% else
+  //% end
+  //% if !expressed || bias && gate && !bias_as_d
   out.bias = static_cast<const Real*>(args.bias);
   //% end
   out.ldd = args.ldd;
@@ -224,7 +200,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
   out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
   //% end
-  //% if expression
+  //% if expressed
   //% include expression/pointers
   //% end
   return out;
@@ -321,37 +297,14 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-//% if expression
-/// The sums of both products with alpha and their scales; those outside D read nothing.
+/// The sums of both products with alpha, their scales and biases; those outside D read nothing.
 KILN_DEVICE void make_factors(const Output& out, Real& first, Real& second, i64 row, i64 column) {
-  //% if line_scale_a || line_scale_b
+  //% if line_scale_a || line_scale_b || bias
   if (row >= out.rows || column >= out.columns) return;
   //% end
   first = factor(out, first, row, first_factor(out, column));
   second = factor(out, second, row, second_factor(out, column));
 }
-//% end
-//% if !expression && line_scale_a || !expression && line_scale_b
-/// An element of D, but for the residual, from the sums of both products; one outside D reads
-/// nothing. (Without the branch the compiler reads the scales of many elements at once, and
-/// spills.)
-KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
-  if (row >= out.rows || column >= out.columns) return Real(0);
-  return product(activate(factor(out, first, row, first_factor(out, column))),
-                 factor(out, second, row, second_factor(out, column)));
-}
-//% end
-//% if !expression && !line_scale_a && !line_scale_b
-/// An element of D, but for the residual, from the sums of both products; one outside D reads what
-/// D's first element does, instead of a branch, and is 0.
-KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
-  const bool there = row < out.rows && column < out.columns;
-  if (!there) row = column = 0;
-  const Real x = product(activate(factor(out, first, row, first_factor(out, column))),
-                         factor(out, second, row, second_factor(out, column)));
-  return there ? x : Real(0);
-}
-//% end
 //% else
 //% if zero_a
 /// Takes away from a sum what A's zero point added; one outside D reads nothing.
@@ -385,7 +338,7 @@ KILN_DEVICE Real scaled(const Output& out, Real x, i64 row, i64 column) {
 //% end
 //% end
 
-//% if expression
+//% if expressed
 /// What the expression reads for one element; those outside D read nothing.
 struct Extras {
   //% include expression/fields
@@ -486,26 +439,6 @@ KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
 //% include cuda/common/behind.cu
 //% end
 //% end
-//% if !expression && !gate
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  //% if bias == per_row
-  //% if bias_as_d
-  if (row < out.rows) x += to_real(out.bias[row]);
-  //% else
-  if (row < out.rows) x += out.bias[row];
-  //% end
-  //% end
-  //% if bias == per_column
-  //% if bias_as_d
-  if (column < out.columns) x += to_real(out.bias[column]);
-  //% else
-  if (column < out.columns) x += out.bias[column];
-  //% end
-  //% end
-  //% if activation
-  x = activate(x);
-  //% end
-  return x;
-}
+//% if !expressed
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 //% end

@@ -94,6 +94,11 @@ KILN_DEVICE Real real_if(const double* from, bool there) {
 KILN_DEVICE Real real_if(const Half* from, bool there) {
   return to_real(Half{load_if(reinterpret_cast<const u16*>(from), there)});
 }
+/// Of the other types of D.
+template <typename T>
+KILN_DEVICE Real real_if(const T* from, bool there) {
+  return there ? to_real(*from) : Real(0);
+}
 KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
   return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
 }

@@ -8,9 +8,6 @@ KILN_DEVICE void store_gated(const Output& out, Acc first, Acc second, i64 row, 
   subtract_zeros(out, first, second, row, column);
   //% end
   Real x = gated(out, Real(first), Real(second), row, column);
-  //% if residual
-  x += to_real(out.residual[row * out.ldd + column]);
-  //% end
   //% if stores_d
   out.d[row * out.ldd + column] = from_real(x, TypeD{});
   //% end
@@ -36,9 +33,6 @@ KILN_DEVICE void store_one(const Output& out, Acc sum, i64 row, i64 column) {
   //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
-  //% if residual
-  x += to_real(out.residual[row * out.ldd + column]);
-  //% end
   //% if stores_d
   *d = from_real(x, TypeD{});
   //% end

@@ -41,15 +41,7 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
   if (out.c) load_under(c, out.c + row * out.ldc + column, columns);
   //% end
   //% end
-  //% if residual && integer_d
-  Real residual[kTogether] = {};
-  if (!exact) load_under(residual, out.residual + row * out.ldd + column, columns);
-  //% end
-  //% if residual && !integer_d
-  Real residual[kTogether];
-  load_under(residual, out.residual + row * out.ldd + column, columns);
-  //% end
-  //% if expression
+  //% if expressed
   // All loads before the first value that needs one.
   Extras extras[kTogether];
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) extras[e] = extras_at(out, row, column + e);
@@ -76,12 +68,9 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       //% if zero_a && !gate
       subtract_zeros(out, word.sum[s], row, column + e + s);
       //% end
-      //% if gate && expression
+      //% if gate
       Real y =
           gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s, extras[e + s]);
-      //% end
-      //% if gate && !expression
-      Real y = gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s);
       //% end
       //% if !gate
       //% if line_scale_a || line_scale_b
@@ -90,7 +79,7 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       Real y = product(Real(word.sum[s]), out.alpha);
       //% end
       if (out.c) y += out.beta * c[e + s];
-      //% if expression
+      //% if expressed
       y = finish(out, y, row, column + e + s, extras[e + s]);
       //% if outputs
       store_beside(out, row, column + e + s, extras[e + s]);
@@ -98,9 +87,6 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
       //% else
       y = finish(out, y, row, column + e + s);
       //% end
-      //% end
-      //% if residual
-      y += residual[e + s];
       //% end
       //% if amax
       if (e + s < columns) out.largest = larger_magnitude(out.largest, y);

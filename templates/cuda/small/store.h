@@ -11,9 +11,6 @@ KILN_DEVICE int place_of(int lane, int i, int lanes, int run) {
 /// What follows alpha and C.
 KILN_DEVICE TypeD finished(const Output& out, Real x, int row, int column) {
   x = finish(out, x, row, column);
-  //% if residual
-  x += to_real(out.residual[row * out.ldd + column]);
-  //% end
   return from_real(x, TypeD{});
 }
 //% if store == shared

@@ -324,7 +324,7 @@ KILN_DEVICE void store_codes(Acc (&sums)[kSubtiles][kSums], const Work& work,
   const i64 right = i64(work.right) * kRightTile;
   const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
   //% if !gate || amax
-  //% if integer || gate || line_scale_a || line_scale_b || bias || activation || amax
+  //% if integer || gate || line_scale_a || line_scale_b || expressed || amax
   _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
     _Pragma("unroll") for (int i = 0; i < kSums; i += kTogether)
       finish_sums(sums[s], out, my_left + s * 64, my_right, i);

@@ -116,9 +116,6 @@ KILN_DEVICE void finish_one(const Output& out, Acc sum,
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
   x = finish(out, x, row, column);
   //% end
-  //% if residual
-  x += to_real(out.residual[row * out.ldd + column]);
-  //% end
   //% if amax
   out.largest = larger_magnitude(out.largest, x);
   //% end

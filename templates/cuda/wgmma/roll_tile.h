@@ -92,6 +92,9 @@ KILN_DEVICE void load_ahead(Ahead& all, const KilnGpuArgs& args, const Work& wor
   //% if k_groups
   const Output out = output_of_group(args, work.batch);
   //% end
+  //% if lists
+  const Output out = output_of(args_of_product(args, work.batch), 0);
+  //% end
   //% if !groups
   const Output out = output_of(args, work.batch);
   //% end
@@ -118,6 +121,9 @@ KILN_DEVICE void store_tile(
   //% end
   //% if k_groups
   Output out = output_of_group(args, work.batch);
+  //% end
+  //% if lists
+  Output out = output_of(args_of_product(args, work.batch), 0);
   //% end
   //% if !groups
   Output out = output_of(args, work.batch);
@@ -234,4 +240,7 @@ KILN_DEVICE void store_tile(
     //% end
     //% end
   }
+  //% if amax
+  raise_amax(out.amax, out.largest);
+  //% end
 }

@@ -48,8 +48,8 @@ using of_d::load_ahead;
 //% end
 
 //% if gate && !rolled
-/// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
-/// (left, right) is D's under sum 0.
+/// The sums of both products of a warpgroup's tile become D's elements. (left, right) is D's under
+/// sum 0.
 KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums],
                            const Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
                            i64 right) {

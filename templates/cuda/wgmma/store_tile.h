@@ -212,7 +212,7 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   }
   //% end
   //% end
-  //% if expression && !gate || rolled
+  //% if expressed && !gate || rolled
   Extras extras[kTogether];
   //% if rolled
   if (inside)
@@ -251,18 +251,6 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
   //% if outputs
   store_extras(extras, out, left, right, i, in_pairs);
   //% end
-  //% end
-  //% if !gate && bias || !gate && activation
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
-    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
-    sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r)));
-  }
-  //% end
-  //% if residual
-  Real residual[kTogether];
-  load_under(residual, out.residual, out.ldd, out, left, right, i);
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
-    sums[i + e] = kept(real_of(sums[i + e]) + residual[e]);
   //% end
   //% if amax
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
@@ -521,7 +509,7 @@ KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
   const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
   //% if integer_d
   const bool exact = out.whole;
-  //% if activation || residual
+  //% if expressed
   const bool as_they_are = false;
   //% else
   const bool as_they_are = exact && out.whole_alpha == 1 && !out.c;

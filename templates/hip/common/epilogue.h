@@ -1,5 +1,5 @@
-// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
-// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, then the expression that follows, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
 #pragma once
 
 //% if exponential
@@ -25,23 +25,14 @@ KILN_DEVICE double exponential(double x) {
   return sum * bits_as<double>(u64(half + 1023) << 52) * bits_as<double>(u64(other + 1023) << 52);
 }
 //% end
-//% if activation == relu || gate == relu
-KILN_DEVICE Real activate(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
-//% end
-//% if activation == silu || gate == silu
-KILN_DEVICE Real activate(Real x) { return x / (Real(1) + exponential(-x)); }
-//% end
-//% if gate == sigmoid
-KILN_DEVICE Real activate(Real x) { return Real(1) / (Real(1) + exponential(-x)); }
-//% end
-//% if activation == gelu_tanh || gate == gelu_tanh || uses_gelu
+//% if uses_gelu
 /// x/2 · (1 + tanh(u)) written as x / (1 + e^(-2u)), which does not cancel.
 KILN_DEVICE Real gelu_tanh(Real x) {
   const Real u2 = x * Real(1.5957691216057308) * (Real(1) + Real(0.044715) * x * x);
   return x / (Real(1) + exponential(-u2));
 }
 //% end
-//% if activation == gelu_erf || gate == gelu_erf || uses_gelu_erf || uses_erf
+//% if uses_gelu_erf || uses_erf
 /// e^(z²) · erfc(z) · (1 + z) for z ≥ 0 as a polynomial in (z − 2) / (z + 2): kiln's own Chebyshev
 /// fit, 1.5e-8 and 1.2e-15 off at most.
 //% if double
@@ -68,7 +59,7 @@ KILN_DEVICE Real complement(Real z, const Real (&tail)[Count]) {
   return z < 0 ? 2 - e : e;
 }
 //% end
-//% if activation == gelu_erf || gate == gelu_erf || uses_gelu_erf
+//% if uses_gelu_erf
 /// x · Φ(x). For −∞ the tail is 0 · NaN, where the limit is 0.
 KILN_DEVICE Real gelu_erf(Real x) {
   if (x < Real(-40)) return Real(0);
@@ -76,13 +67,7 @@ KILN_DEVICE Real gelu_erf(Real x) {
   return Real(0.5) * x * complement(Real(-0.70710678118654752) * x, kTail);
 }
 //% end
-//% if activation == gelu_tanh || gate == gelu_tanh
-KILN_DEVICE Real activate(Real x) { return gelu_tanh(x); }
-//% end
-//% if activation == gelu_erf || gate == gelu_erf
-KILN_DEVICE Real activate(Real x) { return gelu_erf(x); }
-//% end
-//% if expression
+//% if expressed
 
 //% include hip/common/functions.h
 //% end
@@ -91,10 +76,16 @@ KILN_DEVICE Real activate(Real x) { return gelu_erf(x); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  //% if !expressed
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
+  //% end
+  //% if !expressed || residual && integer_d
   const TypeD* residual;
-  //% if bias_as_d
+  //% end
+  //% if bias_as_d && gate
   const TypeD* bias;
-  //% else
+  //% end
+  //% if !expressed || bias && gate && !bias_as_d
   const Real* bias;
   //% end
   i64 ldd, ldc;
@@ -114,7 +105,7 @@ struct Output {
   bool whole;  // alpha and beta are whole numbers of 32 bits
   u32 whole_alpha, whole_beta;
   //% end
-  //% if expression
+  //% if expressed
   //% include expression/members
   //% end
 };
@@ -133,10 +124,13 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
+  //% if !expressed || residual && integer_d
   out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  //% if bias_as_d
+  //% end
+  //% if bias_as_d && gate
   out.bias = static_cast<const TypeD*>(args.bias);
-  //% else
+  //% end
+  //% if !expressed || bias && gate && !bias_as_d
   out.bias = static_cast<const Real*>(args.bias);
   //% end
   out.ldd = args.ldd;
@@ -176,12 +170,12 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   const bool whole_alpha = whole_factor(args.alpha, out.whole_alpha);
   out.whole = whole_factor(args.beta, out.whole_beta) && whole_alpha;
   //% end
-  //% if expression
+  //% if expressed
   //% include expression/pointers
   //% end
   return out;
 }
-//% if expression
+//% if expressed
 
 /// What the expression reads, and what it stores beside D.
 struct Extras {
@@ -279,14 +273,7 @@ KILN_DEVICE void gate_and_store(const Output& out, Acc first, Acc second, i64 ro
   const Real x = factor(out, first, row, 2 * column);
   const Real other = factor(out, second, row, 2 * column + 1);
   //% end
-  //% if expression
   const Real v = expressed(out, x, other, row, column);
-  //% else
-  Real v = activate(x) * other;
-  //% end
-  //% if residual
-  v += to_real(out.residual[row * out.ldd + column]);
-  //% end
   //% if stores_d
   out.d[row * out.ldd + column] = from_real(v, TypeD{});
   //% end
@@ -326,27 +313,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
   Real x = out.alpha * Real(sum);
   //% end
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
-  //% if bias == per_row
-  //% if bias_as_d
-  x += to_real(out.bias[row]);
-  //% else
-  x += out.bias[row];
-  //% end
-  //% end
-  //% if bias == per_column
-  //% if bias_as_d
-  x += to_real(out.bias[column]);
-  //% else
-  x += out.bias[column];
-  //% end
-  //% end
-  //% if activation
-  x = activate(x);
-  //% end
-  //% if residual
-  x += to_real(out.residual[row * out.ldd + column]);
-  //% end
-  //% if expression
+  //% if expressed
   x = expressed(out, x, row, column);
   //% end
   return from_real(x, TypeD{});

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N T 3 5000 777 epilogue=bias_row+silu
 // config:  cuda_gemv rows=2 width=1 warps=4 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_9ae53ad3413741f3.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_7af203480d90a026.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -113,6 +113,51 @@ KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   return y;
 }
+/// 1 / x to one unit in the last place; 0 where that would be denormal.
+KILN_DEVICE float near_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// 2^x to two units in the last place; 0 where that would be denormal.
+KILN_DEVICE float near_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// The bits of an element where it is there, else 0. Volatile: loads stay in their order and so
+// beside each other, where the compiler would move each to what needs it and wait there.
+KILN_DEVICE u16 load_if(const u16* from, bool there) {
+  u16 x;
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.nc.b16 %0, [%1];}"
+               : "=h"(x)
+               : "l"(from), "r"(int(there)));
+  return x;
+}
+KILN_DEVICE u32 load_if(const u32* from, bool there) {
+  u32 x;
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.nc.b32 %0, [%1];}"
+               : "=r"(x)
+               : "l"(from), "r"(int(there)));
+  return x;
+}
+KILN_DEVICE u64 load_if(const u64* from, bool there) {
+  u64 x;
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b64 %0, 0; @p ld.global.nc.b64 %0, [%1];}"
+               : "=l"(x)
+               : "l"(from), "r"(int(there)));
+  return x;
+}
+KILN_DEVICE u32 load_at(const u32* from) {
+  u32 x;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(from));
+  return x;
+}
+KILN_DEVICE u64 load_at(const u64* from) {
+  u64 x;
+  asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(from));
+  return x;
+}
 
 // ---- cuda/common/convert.h ----
 // Between stored elements and the type that sums are finished in (Real). Rounding is to nearest
@@ -158,10 +203,13 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
-KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
+/// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
+/// exact division the elements of a lane are computed beside each other.
+KILN_DEVICE float quotient(float x, float y) { return __fmul_rn(x, near_reciprocal(y)); }
+KILN_DEVICE double quotient(double x, double y) { return x / y; }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
@@ -169,37 +217,81 @@ KILN_DEVICE Real activate(Real x) { return x / (Real(1) + Real(exp(-x))); }
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
+/// 1 / (1 + 2^-x) to some roundoffs of 1: what x lost in the exponent is small beside 1 where it
+/// is large.
+KILN_DEVICE float logistic(float x) { return near_reciprocal(1.0f + near_exp2(-x)); }
+KILN_DEVICE double logistic(double x) { return 1.0 / (1.0 + exp(x * -0.6931471805599453)); }
+KILN_DEVICE Real silu(Real x) { return product(x, logistic(x * Real(1.4426950408889634))); }
+
+/// x · y + z, rounded once.
+KILN_DEVICE Real fused(Real x, Real y, Real z) { return fma(x, y, z); }
+
+/// An element of a matrix where it is there, else 0.
+KILN_DEVICE Real real_if(const float* from, bool there) {
+  return Real(bits_to_float(load_if(reinterpret_cast<const u32*>(from), there)));
+}
+KILN_DEVICE Real real_if(const double* from, bool there) {
+  const u64 bits = load_if(reinterpret_cast<const u64*>(from), there);
+  return Real(__longlong_as_double(static_cast<long long>(bits)));
+}
+KILN_DEVICE Real real_if(const Half* from, bool there) {
+  return to_real(Half{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+/// Of the other types of D.
+template <typename T>
+KILN_DEVICE Real real_if(const T* from, bool there) {
+  return there ? to_real(*from) : Real(0);
+}
+KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
+  return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
-  const TypeD* residual;
-  const Real* bias;
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
+  const float* x0;
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
   out.columns = args.n;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  out.x0 = static_cast<const float*>(args.bias);
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  if (row < out.rows) x += out.bias[row];
-  x = activate(x);
+/// What the expression reads for one element; those outside D read nothing.
+struct Extras {
+  Real x0;
+};
+KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
+  using Value = Real;
+  const bool in_row = row < out.rows, in_column = column < out.columns;
+  Extras x;
+  x.x0 = in_row ? to_real(out.x0[row]) : Value(0);
   return x;
+}
+/// The expression's value for one element; what else is stored is left in `x`.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
+  using Value = Real;
+  const Value acc = v;
+  v = silu(acc + x.x0);
+  return v;
+}
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column) {
+  Extras x = extras_at(out, row, column);
+  v = finish(out, v, row, column, x);
+  return v;
 }
 
 // ---- cuda/gemv/read.h ----

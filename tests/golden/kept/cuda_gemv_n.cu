@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16 N N 3 4099 4096
 // config:  cuda_gemv_n thin=4 warps=8 ahead=2 words=2 splits=4 matrix=1 swap=0
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_4ae3a601132232f7.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_n_c79f83fb4f94bcd6.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -172,7 +172,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -185,6 +185,7 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;
@@ -207,10 +208,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  return x;
-}
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 
 // ---- cuda/gemv/read.h ----
 // Elements of the thin and of the wide operand on their way to sums, and the sum of a warp. Expects

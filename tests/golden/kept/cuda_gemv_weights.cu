@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 1 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_gemv_weights tile_n=16 tile_m=8 warps=8 ahead=4
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_weights_7d2f6170be287621.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_gemv_weights_94d6a95f0e8caf56.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -172,7 +172,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -185,6 +185,7 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;
@@ -207,10 +208,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  return x;
-}
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 
 // ---- cuda/common/grid_ptx.h ----
 // Grids that overlap with the one before and the one behind, since Hopper.

@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: bf16 N T 4096 4096 4096 align=16
 // config:  cuda_mma block_m=128 block_n=128 block_k=64 warps_m=2 warps_n=4 stages=3 instruction_k=16 bits_a=3 base_a=4 shift_a=0 bits_b=3 base_b=4 shift_b=0 ahead=0 group=8 splits=1
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_2b854da3191ff293.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_mma_4c19713a0df46d83.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -181,7 +181,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -194,6 +194,7 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;
@@ -216,10 +217,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  return x;
-}
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 
 // ---- cuda/common/banks.h ----
 // Where elements of a tile lie in shared memory and which of them a lane reads, so that a warp's

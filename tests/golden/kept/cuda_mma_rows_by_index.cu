@@ -43,15 +43,13 @@ constexpr bool kAlongKB = true;  // B's neighbours run along k
   "r"((b)[0]), "r"((b)[1])
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
-KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
+KILN_DEVICE float quotient(float x, float y) { return __fmul_rn(x, near_reciprocal(y)); }
 KILN_DEVICE double quotient(double x, double y) { return x / y; }
-
-KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
@@ -59,17 +57,45 @@ KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x)));
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
+/// 1 / (1 + 2^-x) to some roundoffs of 1: what x lost in the exponent is small beside 1 where it
+/// is large.
+KILN_DEVICE float logistic(float x) { return near_reciprocal(1.0f + near_exp2(-x)); }
+KILN_DEVICE double logistic(double x) { return 1.0 / (1.0 + exp(x * -0.6931471805599453)); }
+KILN_DEVICE Real silu(Real x) { return product(x, logistic(x * Real(1.4426950408889634))); }
+
+/// x · y + z, rounded once.
+KILN_DEVICE Real fused(Real x, Real y, Real z) { return fma(x, y, z); }
+
+/// An element of a matrix where it is there, else 0.
+KILN_DEVICE Real real_if(const float* from, bool there) {
+  return Real(bits_to_float(load_if(reinterpret_cast<const u32*>(from), there)));
+}
+KILN_DEVICE Real real_if(const double* from, bool there) {
+  const u64 bits = load_if(reinterpret_cast<const u64*>(from), there);
+  return Real(__longlong_as_double(static_cast<long long>(bits)));
+}
+KILN_DEVICE Real real_if(const Half* from, bool there) {
+  return to_real(Half{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+/// Of the other types of D.
+template <typename T>
+KILN_DEVICE Real real_if(const T* from, bool there) {
+  return there ? to_real(*from) : Real(0);
+}
+KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
+  return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
-  const TypeD* residual;
-  const Real* bias;
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
   const void* index_d;  // of rows of the product, their rows of D
   int rows_of_d;
+  // None.
 };
 
 /// Where a row of the product begins in D.
@@ -81,8 +107,6 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
@@ -91,6 +115,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   out.beta = Real(args.beta);
   out.index_d = args.index_d;
   out.rows_of_d = int(args.rows_of_d);
+  // None.
   return out;
 }
 
@@ -108,14 +133,42 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-/// An element of D, but for the residual, from the sums of both products; one outside D reads what
-/// D's first element does, instead of a branch, and is 0.
+/// The sums of both products with alpha, their scales and biases; those outside D read nothing.
+KILN_DEVICE void make_factors(const Output& out, Real& first, Real& second, i64 row, i64 column) {
+  first = factor(out, first, row, first_factor(out, column));
+  second = factor(out, second, row, second_factor(out, column));
+}
+
+/// What the expression reads for one element; those outside D read nothing.
+struct Extras {
+  // None.
+  Real other;  // the second product's element
+};
+KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
+  using Value = Real;
+  const bool in_row = row < out.rows, in_column = column < out.columns;
+  Extras x;
+  // None.
+  return x;
+}
+/// The expression's value for one element; what else is stored is left in `x`.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
+  using Value = Real;
+  const Value acc0 = v;
+  const Value acc1 = x.other;
+  v = product(silu(acc0), acc1);
+  return v;
+}
+/// The same of the sums of both products; what else is stored is.
+KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column, Extras& x) {
+  make_factors(out, first, second, row, column);
+  x.other = second;
+  const Real v = finish(out, first, row, column, x);
+  return v;
+}
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
-  const bool there = row < out.rows && column < out.columns;
-  if (!there) row = column = 0;
-  const Real x = product(activate(factor(out, first, row, first_factor(out, column))),
-                         factor(out, second, row, second_factor(out, column)));
-  return there ? x : Real(0);
+  Extras x = extras_at(out, row, column);
+  return gated(out, first, second, row, column, x);
 }
 
 // ---- cuda/mma/copy.h ----
@@ -277,6 +330,9 @@ KILN_DEVICE void store_some(TypeD* to, const TypeD (&x)[kTogether], i64 columns)
 /// Sums of neighbouring columns, finished and stored.
 KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, bool exact) {
   const i64 columns = out.columns - column;
+  // All loads before the first value that needs one.
+  Extras extras[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) extras[e] = extras_at(out, row, column + e);
   TypeD x[kTogether];
   _Pragma("unroll") for (int e = 0; e < kTogether; e += kWord) {
     Word word;
@@ -285,7 +341,8 @@ KILN_DEVICE void finish_some(u32 from, const Output& out, i64 row, i64 column, b
     load_shared_words(reinterpret_cast<u32(&)[4]>(other),
                       from + (e + kWarpN / 2) * int(sizeof(Acc)));
     _Pragma("unroll") for (int s = 0; s < kWord; ++s) {
-      Real y = gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s);
+      Real y =
+          gated(out, Real(word.sum[s]), Real(other.sum[s]), row, column + e + s, extras[e + s]);
       x[e + s] = from_real(y, TypeD{});
     }
   }

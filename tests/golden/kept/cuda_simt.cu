@@ -2,7 +2,7 @@
 // device:  sm_80
 // problem: fp32 N N 1024 1024 1024 align=16
 // config:  cuda_simt block_m=128 block_n=128 block_k=8 thread_m=8 thread_n=8 lanes_m=4 spread=1 width_a=4 width_b=4 copy=registers stages=2 ahead=0 lines=exchanged resident=2 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_2636003903477d85.cu
+// compile: nvcc -cubin --gpu-architecture=sm_80 --std=c++17 -o kernel.cubin kiln_cuda_simt_67a3a8ad552f6a92.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -166,7 +166,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -179,6 +179,7 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;
@@ -201,10 +202,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  return x;
-}
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 
 // ---- cuda/common/swizzle.h ----
 // Where things lie in shared memory so that a warp's accesses meet different banks. Plain functions

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: fp32 N N 16 16 16 batch=10000 align=16
 // config:  cuda_small products=4 lanes_m=4 lanes_n=4 depth=4 matrix=0 copy=async width=16 stages=2 store=direct turns=0 resident=6
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_small_d755d0712d6e73ea.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_small_a28a3fe328ba7951.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -179,7 +179,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -192,6 +192,7 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;
@@ -214,10 +215,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  return x;
-}
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 
 // ---- cuda/common/ampere_ptx.h ----
 // The instructions since Turing and Ampere that kernels are built on, one small named wrapper each:

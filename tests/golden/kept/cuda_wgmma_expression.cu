@@ -134,89 +134,8 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
-// ---- cuda/common/convert_ptx.h ----
-// Conversions of one instruction, on the bits of small floats. Rounding is to nearest even. Of two
-// values in a register the first is in the low half. Expects types.h.
-
-KILN_DEVICE float half_to_float(u16 bits) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(bits));
-  return y;
-}
-KILN_DEVICE u16 float_to_half(float x) {
-  u16 y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-  return y;
-}
-KILN_DEVICE u32 floats_to_halves(float low, float high) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-  return y;
-}
-/// Saturates; NaN becomes 0.
-KILN_DEVICE i32 float_to_int(float x) {
-  i32 y;
-  asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x));
-  return y;
-}
-KILN_DEVICE u16 float_to_bfloat(float x) {
-  u16 y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-  return y;
-}
-KILN_DEVICE u32 floats_to_bfloats(float low, float high) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-  return y;
-}
-/// 1 / x to one unit in the last place; 0 where that would be denormal.
-KILN_DEVICE float near_reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-/// 2^x to two units in the last place; 0 where that would be denormal.
-KILN_DEVICE float near_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-// The bits of an element where it is there, else 0. Volatile: loads stay in their order and so
-// beside each other, where the compiler would move each to what needs it and wait there.
-KILN_DEVICE u16 load_if(const u16* from, bool there) {
-  u16 x;
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.nc.b16 %0, [%1];}"
-               : "=h"(x)
-               : "l"(from), "r"(int(there)));
-  return x;
-}
-KILN_DEVICE u32 load_if(const u32* from, bool there) {
-  u32 x;
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.nc.b32 %0, [%1];}"
-               : "=r"(x)
-               : "l"(from), "r"(int(there)));
-  return x;
-}
-KILN_DEVICE u64 load_if(const u64* from, bool there) {
-  u64 x;
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %2, 0; mov.b64 %0, 0; @p ld.global.nc.b64 %0, [%1];}"
-               : "=l"(x)
-               : "l"(from), "r"(int(there)));
-  return x;
-}
-KILN_DEVICE u32 load_at(const u32* from) {
-  u32 x;
-  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(from));
-  return x;
-}
-KILN_DEVICE u64 load_at(const u64* from) {
-  u64 x;
-  asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(from));
-  return x;
-}
-
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
@@ -261,6 +180,11 @@ KILN_DEVICE Real real_if(const double* from, bool there) {
 KILN_DEVICE Real real_if(const Half* from, bool there) {
   return to_real(Half{load_if(reinterpret_cast<const u16*>(from), there)});
 }
+/// Of the other types of D.
+template <typename T>
+KILN_DEVICE Real real_if(const T* from, bool there) {
+  return there ? to_real(*from) : Real(0);
+}
 KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
   return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
 }
@@ -269,8 +193,6 @@ KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
-  const TypeD* residual;
-  const Real* bias;
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
@@ -291,8 +213,6 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;

@@ -21,8 +21,9 @@ constexpr int kClusterLeft = 2;                 // blocks of a cluster along the
 constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
 constexpr int kPiecesAtOnce = 2;                // parts whose accumulators are fetched together
-constexpr int kChunk = 48;                      // right rows that one store buffer holds
+constexpr int kChunk = 32;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 1;                // of each warp
+constexpr int kHeld = 16;                       // sums of a thread that are finished together
 constexpr int kCopyRegisters = 56;              // of the warps that copy
 constexpr int kMultiplyRegisters = 224;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -53,6 +54,20 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
   "+f"((d)[32]), "+f"((d)[33]), "+f"((d)[34]), "+f"((d)[35]), "+f"((d)[36]), "+f"((d)[37]), "+f"((d)[38]), "+f"((d)[39]), \
   "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43]), "+f"((d)[44]), "+f"((d)[45]), "+f"((d)[46]), "+f"((d)[47])
 #define KILN_WGMMA_REGISTER "f"
+#define KILN_TURN_BRANCHES "turns: .branchtargets t0, t1, t2;\n" \
+  "brx.idx %64, turns;\n" \
+  "t0: mov.b32 %0, %16; mov.b32 %1, %17; mov.b32 %2, %18; mov.b32 %3, %19; mov.b32 %4, %20; mov.b32 %5, %21; mov.b32 %6, %22; mov.b32 %7, %23; mov.b32 %8, %24; mov.b32 %9, %25; mov.b32 %10, %26; mov.b32 %11, %27; mov.b32 %12, %28; mov.b32 %13, %29; mov.b32 %14, %30; mov.b32 %15, %31;\nbra done;\n" \
+  "t1: mov.b32 %0, %32; mov.b32 %1, %33; mov.b32 %2, %34; mov.b32 %3, %35; mov.b32 %4, %36; mov.b32 %5, %37; mov.b32 %6, %38; mov.b32 %7, %39; mov.b32 %8, %40; mov.b32 %9, %41; mov.b32 %10, %42; mov.b32 %11, %43; mov.b32 %12, %44; mov.b32 %13, %45; mov.b32 %14, %46; mov.b32 %15, %47;\nbra done;\n" \
+  "t2: mov.b32 %0, %48; mov.b32 %1, %49; mov.b32 %2, %50; mov.b32 %3, %51; mov.b32 %4, %52; mov.b32 %5, %53; mov.b32 %6, %54; mov.b32 %7, %55; mov.b32 %8, %56; mov.b32 %9, %57; mov.b32 %10, %58; mov.b32 %11, %59; mov.b32 %12, %60; mov.b32 %13, %61; mov.b32 %14, %62; mov.b32 %15, %63;\n"
+#define KILN_TURN_TAKEN(d) "=&f"((d)[0]), "=&f"((d)[1]), "=&f"((d)[2]), "=&f"((d)[3]), "=&f"((d)[4]), "=&f"((d)[5]), "=&f"((d)[6]), "=&f"((d)[7]), "=&f"((d)[8]), "=&f"((d)[9]), "=&f"((d)[10]), "=&f"((d)[11]), "=&f"((d)[12]), "=&f"((d)[13]), "=&f"((d)[14]), "=&f"((d)[15])
+#define KILN_TURN_SUMS(d) "f"((d)[0][0]), "f"((d)[0][1]), "f"((d)[0][2]), "f"((d)[0][3]), "f"((d)[0][4]), "f"((d)[0][5]), \
+  "f"((d)[0][6]), "f"((d)[0][7]), "f"((d)[0][8]), "f"((d)[0][9]), "f"((d)[0][10]), "f"((d)[0][11]), \
+  "f"((d)[0][12]), "f"((d)[0][13]), "f"((d)[0][14]), "f"((d)[0][15]), "f"((d)[0][16]), "f"((d)[0][17]), \
+  "f"((d)[0][18]), "f"((d)[0][19]), "f"((d)[0][20]), "f"((d)[0][21]), "f"((d)[0][22]), "f"((d)[0][23]), \
+  "f"((d)[0][24]), "f"((d)[0][25]), "f"((d)[0][26]), "f"((d)[0][27]), "f"((d)[0][28]), "f"((d)[0][29]), \
+  "f"((d)[0][30]), "f"((d)[0][31]), "f"((d)[0][32]), "f"((d)[0][33]), "f"((d)[0][34]), "f"((d)[0][35]), \
+  "f"((d)[0][36]), "f"((d)[0][37]), "f"((d)[0][38]), "f"((d)[0][39]), "f"((d)[0][40]), "f"((d)[0][41]), \
+  "f"((d)[0][42]), "f"((d)[0][43]), "f"((d)[0][44]), "f"((d)[0][45]), "f"((d)[0][46]), "f"((d)[0][47])
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
@@ -174,7 +189,12 @@ KILN_DEVICE Real real_of(float x) { return x; }
 KILN_DEVICE float kept(Real x) { return x; }
 KILN_DEVICE Real first_real(float sum) { return sum; }
 
-constexpr int kPart = kChunk / 2;  // sums of one chunk
+constexpr int kTurns = kSubtiles * kSums / kHeld;
+
+/// What one turn sees.
+namespace of_turn {
+constexpr int kSums = kHeld;
+constexpr int kPart = kSums;
 /// Sums that are finished together: enough loads in flight, few registers beside the sums.
 constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
@@ -190,8 +210,35 @@ KILN_DEVICE void load_under(Real (&x)[kTogether],
   }
 }
 
+/// What the expression reads of matrices for sums [i, i + kTogether).
+KILN_DEVICE void load_words(Words (&words)[kTogether / 2], const Output& out, i64 left, i64 right,
+                            int i, bool in_pairs) {
+  constexpr int kDown = kSwap ? 1 : 0, kRight = kSwap ? 0 : 1;
+  if (in_pairs) {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_inside<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  } else {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_at_edge<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  }
+}
+template <bool Inside>
+KILN_DEVICE void make_extras(Extras (&extras)[kTogether], const Words (&words)[kTogether / 2],
+                             const Output& out, i64 left, i64 right, int i) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+    extras_of_two<kSwap ? 1 : 0, kSwap ? 0 : 1, Inside>(out, words[e / 2], row_of(l, r),
+                                                        column_of(l, r), extras[e], extras[e + 1]);
+  }
+}
+
 /// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             const Words (&words)[kTogether / 2], bool inside, bool in_pairs,
                              int i) {
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
     sums[i + e] = kept(product(first_real(sums[i + e]), out.alpha));
@@ -201,14 +248,15 @@ KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i6
     _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
       sums[i + e] = kept(real_of(sums[i + e]) + out.beta * c[e]);
   }
+  Extras extras[kTogether];
+  if (inside)
+    make_extras<true>(extras, words, out, left, right, i);
+  else
+    make_extras<false>(extras, words, out, left, right, i);
   _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
     const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
-    sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r)));
+    sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
   }
-  Real residual[kTogether];
-  load_under(residual, out.residual, out.ldd, out, left, right, i);
-  _Pragma("unroll") for (int e = 0; e < kTogether; ++e)
-    sums[i + e] = kept(real_of(sums[i + e]) + residual[e]);
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }
@@ -220,20 +268,6 @@ KILN_DEVICE TypeD stored(Acc sum, bool exact) {
 constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of a buffer's row
 
 KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
-
-/// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
-KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool) {
-  const auto two = [&](int i) { return pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{}); };
-  _Pragma("unroll") for (int g = 0; g < kChunk / 8; g += kChunk == 8 ? 1 : 2) {
-    const int i = (j + g) * 4;
-    const int row = g * 8 + (lane & 7) + ((lane >> 4) << 3);
-    const u32 to = buffer + swizzled(kChunk == 8 ? lane & 7 : row, (lane >> 3) & 1);
-    if constexpr (kChunk == 8)
-      stmatrix_x2_trans(to, two(i), two(i + 2));
-    else
-      stmatrix_x4_trans(to, two(i), two(i + 2), two(i + 4), two(i + 6));
-  }
-}
 
 struct alignas(8) FourD {
   TypeD element[4];
@@ -263,30 +297,78 @@ KILN_DEVICE void drain_buffer(u32 buffer, const Output& out, i64 row0, i64 colum
     }
   }
 }
+}  // namespace of_turn
+
+/// A warp's sums of a turn, 16 left rows by 2 * kHeld right rows of D, into its buffer: `word(i)`
+/// is what of sums i and i + 1.
+template <typename F>
+KILN_DEVICE void fill_with_pairs(u32 buffer, int lane, F&& word) {
+  constexpr int kPitch = (kSwap ? 16 : kHeld * 2) * 2;
+  _Pragma("unroll") for (int g = 0; g < kHeld / 4; g += kHeld == 4 ? 1 : 2) {
+    const int i = g * 4;
+    const int row = g * 8 + (lane & 7) + (kHeld == 4 ? 0 : (lane >> 4) << 3);
+    const u32 to = buffer + swizzled_byte(row, (lane >> 3) & 1, kPitch);
+    if constexpr (kHeld == 4)
+      stmatrix_x2_trans(to, word(i), word(i + 2));
+    else
+      stmatrix_x4_trans(to, word(i), word(i + 2), word(i + 4), word(i + 6));
+  }
+}
+
+/// A warp's part of a tile: its first element, and whether all of it is in D, in words of memory.
+struct WarpTile {
+  i64 left0, right0;
+  bool inside, in_pairs;
+};
+KILN_DEVICE WarpTile warp_tile(const Output& out, const Work& work, u32 row_offset, int thread) {
+  WarpTile at;
+  at.left0 = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16;
+  at.right0 = i64(work.right) * kRightTile;
+  at.inside = at.left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
+              at.right0 + kRightTile <= (kSwap ? out.rows : out.columns);
+  at.in_pairs = at.inside && pairs_fit(out);
+  return at;
+}
+KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const WarpTile& at,
+                           int turn, int lane) {
+  of_turn::load_words(words, out, at.left0 + turn / (kSums / kHeld) * 64 + lane / 4,
+                      at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
+                      at.in_pairs);
+}
 
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                            u32 row_offset, int group, int thread) {
-  const Output out = output_of(args, work.batch);
+KILN_DEVICE void store_tile(
+    const Acc (&sums)[kSubtiles][kSums],
+    const Work& work, const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+    u32 row_offset, int group, int thread) {
+  Output out = output_of(args, work.batch);
+  keep_in_register(out.alpha);
   const int warp = thread / 32, lane = thread & 31;
-  const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
-  const i64 right = i64(work.right) * kRightTile;
-  const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
+  const WarpTile at = warp_tile(out, work, row_offset, thread);
   const bool exact = false;
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-        if (!exact)
-          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
-      const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
-      const i64 l = left + s * 64, r = right + chunk * kChunk;
-      __syncwarp();
-      fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
-      __syncwarp();
-      drain_buffer(here, out, row_of(l, r), column_of(l, r), lane);
-    }
+  constexpr int kUnrolled = 1;
+  // What the next turn needs of matrices is on its way while this one computes.
+  Words next[kHeld / 2];
+  load_turn(next, out, at, 0, lane);
+  _Pragma("unroll kUnrolled") for (int turn = 0; turn < kTurns; ++turn) {
+    const i64 left = at.left0 + turn / (kSums / kHeld) * 64;
+    const i64 right = at.right0 + turn % (kSums / kHeld) * (kHeld * 2);
+    Acc some[kHeld];
+    take_sums(some, sums, turn);
+    Words words[kHeld / 2];
+    _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
+    if (turn + 1 < kTurns) load_turn(next, out, at, turn + 1, lane);
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,
+                         at.in_pairs, 0);
+    const u32 here = mine + u32(turn % kStoreBuffers) * kBufferBytes;
+    fill_with_pairs(here, lane, [&](int i) {
+      return pack_two(real_of(some[i]), real_of(some[i + 1]), TypeD{});
+    });
+    __syncwarp();
+    of_turn::drain_buffer(here, out, row_of(left, right), column_of(left, right), lane);
+    __syncwarp();
+  }
 }
 
 // ---- cuda/wgmma/combine_ptx.h ----

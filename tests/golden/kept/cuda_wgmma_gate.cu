@@ -20,8 +20,9 @@ constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 2;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
-constexpr int kChunk = 64;                      // right rows that one store buffer holds
+constexpr int kChunk = 32;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
+constexpr int kHeld = 16;                       // sums of a thread that are finished together
 constexpr int kCopyRegisters = 40;              // of the warps that copy
 constexpr int kMultiplyRegisters = 232;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -72,19 +73,50 @@ constexpr u64 kRightHint = 0x1000000000000000;  // L2 policy: evict last, or nor
   "+f"((d)[112]), "+f"((d)[113]), "+f"((d)[114]), "+f"((d)[115]), "+f"((d)[116]), "+f"((d)[117]), "+f"((d)[118]), "+f"((d)[119]), \
   "+f"((d)[120]), "+f"((d)[121]), "+f"((d)[122]), "+f"((d)[123]), "+f"((d)[124]), "+f"((d)[125]), "+f"((d)[126]), "+f"((d)[127])
 #define KILN_WGMMA_REGISTER "f"
+#define KILN_TURN_BRANCHES "turns: .branchtargets t0, t1, t2, t3, t4, t5, t6, t7;\n" \
+  "brx.idx %144, turns;\n" \
+  "t0: mov.b32 %0, %16; mov.b32 %1, %17; mov.b32 %2, %18; mov.b32 %3, %19; mov.b32 %4, %20; mov.b32 %5, %21; mov.b32 %6, %22; mov.b32 %7, %23; mov.b32 %8, %24; mov.b32 %9, %25; mov.b32 %10, %26; mov.b32 %11, %27; mov.b32 %12, %28; mov.b32 %13, %29; mov.b32 %14, %30; mov.b32 %15, %31;\nbra done;\n" \
+  "t1: mov.b32 %0, %32; mov.b32 %1, %33; mov.b32 %2, %34; mov.b32 %3, %35; mov.b32 %4, %36; mov.b32 %5, %37; mov.b32 %6, %38; mov.b32 %7, %39; mov.b32 %8, %40; mov.b32 %9, %41; mov.b32 %10, %42; mov.b32 %11, %43; mov.b32 %12, %44; mov.b32 %13, %45; mov.b32 %14, %46; mov.b32 %15, %47;\nbra done;\n" \
+  "t2: mov.b32 %0, %48; mov.b32 %1, %49; mov.b32 %2, %50; mov.b32 %3, %51; mov.b32 %4, %52; mov.b32 %5, %53; mov.b32 %6, %54; mov.b32 %7, %55; mov.b32 %8, %56; mov.b32 %9, %57; mov.b32 %10, %58; mov.b32 %11, %59; mov.b32 %12, %60; mov.b32 %13, %61; mov.b32 %14, %62; mov.b32 %15, %63;\nbra done;\n" \
+  "t3: mov.b32 %0, %64; mov.b32 %1, %65; mov.b32 %2, %66; mov.b32 %3, %67; mov.b32 %4, %68; mov.b32 %5, %69; mov.b32 %6, %70; mov.b32 %7, %71; mov.b32 %8, %72; mov.b32 %9, %73; mov.b32 %10, %74; mov.b32 %11, %75; mov.b32 %12, %76; mov.b32 %13, %77; mov.b32 %14, %78; mov.b32 %15, %79;\nbra done;\n" \
+  "t4: mov.b32 %0, %80; mov.b32 %1, %81; mov.b32 %2, %82; mov.b32 %3, %83; mov.b32 %4, %84; mov.b32 %5, %85; mov.b32 %6, %86; mov.b32 %7, %87; mov.b32 %8, %88; mov.b32 %9, %89; mov.b32 %10, %90; mov.b32 %11, %91; mov.b32 %12, %92; mov.b32 %13, %93; mov.b32 %14, %94; mov.b32 %15, %95;\nbra done;\n" \
+  "t5: mov.b32 %0, %96; mov.b32 %1, %97; mov.b32 %2, %98; mov.b32 %3, %99; mov.b32 %4, %100; mov.b32 %5, %101; mov.b32 %6, %102; mov.b32 %7, %103; mov.b32 %8, %104; mov.b32 %9, %105; mov.b32 %10, %106; mov.b32 %11, %107; mov.b32 %12, %108; mov.b32 %13, %109; mov.b32 %14, %110; mov.b32 %15, %111;\nbra done;\n" \
+  "t6: mov.b32 %0, %112; mov.b32 %1, %113; mov.b32 %2, %114; mov.b32 %3, %115; mov.b32 %4, %116; mov.b32 %5, %117; mov.b32 %6, %118; mov.b32 %7, %119; mov.b32 %8, %120; mov.b32 %9, %121; mov.b32 %10, %122; mov.b32 %11, %123; mov.b32 %12, %124; mov.b32 %13, %125; mov.b32 %14, %126; mov.b32 %15, %127;\nbra done;\n" \
+  "t7: mov.b32 %0, %128; mov.b32 %1, %129; mov.b32 %2, %130; mov.b32 %3, %131; mov.b32 %4, %132; mov.b32 %5, %133; mov.b32 %6, %134; mov.b32 %7, %135; mov.b32 %8, %136; mov.b32 %9, %137; mov.b32 %10, %138; mov.b32 %11, %139; mov.b32 %12, %140; mov.b32 %13, %141; mov.b32 %14, %142; mov.b32 %15, %143;\n"
+#define KILN_TURN_TAKEN(d) "=&f"((d)[0]), "=&f"((d)[1]), "=&f"((d)[2]), "=&f"((d)[3]), "=&f"((d)[4]), "=&f"((d)[5]), "=&f"((d)[6]), "=&f"((d)[7]), "=&f"((d)[8]), "=&f"((d)[9]), "=&f"((d)[10]), "=&f"((d)[11]), "=&f"((d)[12]), "=&f"((d)[13]), "=&f"((d)[14]), "=&f"((d)[15])
+#define KILN_TURN_SUMS(d) "f"((d)[0][0]), "f"((d)[0][1]), "f"((d)[0][2]), "f"((d)[0][3]), "f"((d)[0][4]), "f"((d)[0][5]), \
+  "f"((d)[0][6]), "f"((d)[0][7]), "f"((d)[0][8]), "f"((d)[0][9]), "f"((d)[0][10]), "f"((d)[0][11]), \
+  "f"((d)[0][12]), "f"((d)[0][13]), "f"((d)[0][14]), "f"((d)[0][15]), "f"((d)[0][16]), "f"((d)[0][17]), \
+  "f"((d)[0][18]), "f"((d)[0][19]), "f"((d)[0][20]), "f"((d)[0][21]), "f"((d)[0][22]), "f"((d)[0][23]), \
+  "f"((d)[0][24]), "f"((d)[0][25]), "f"((d)[0][26]), "f"((d)[0][27]), "f"((d)[0][28]), "f"((d)[0][29]), \
+  "f"((d)[0][30]), "f"((d)[0][31]), "f"((d)[0][32]), "f"((d)[0][33]), "f"((d)[0][34]), "f"((d)[0][35]), \
+  "f"((d)[0][36]), "f"((d)[0][37]), "f"((d)[0][38]), "f"((d)[0][39]), "f"((d)[0][40]), "f"((d)[0][41]), \
+  "f"((d)[0][42]), "f"((d)[0][43]), "f"((d)[0][44]), "f"((d)[0][45]), "f"((d)[0][46]), "f"((d)[0][47]), \
+  "f"((d)[0][48]), "f"((d)[0][49]), "f"((d)[0][50]), "f"((d)[0][51]), "f"((d)[0][52]), "f"((d)[0][53]), \
+  "f"((d)[0][54]), "f"((d)[0][55]), "f"((d)[0][56]), "f"((d)[0][57]), "f"((d)[0][58]), "f"((d)[0][59]), \
+  "f"((d)[0][60]), "f"((d)[0][61]), "f"((d)[0][62]), "f"((d)[0][63]), "f"((d)[0][64]), "f"((d)[0][65]), \
+  "f"((d)[0][66]), "f"((d)[0][67]), "f"((d)[0][68]), "f"((d)[0][69]), "f"((d)[0][70]), "f"((d)[0][71]), \
+  "f"((d)[0][72]), "f"((d)[0][73]), "f"((d)[0][74]), "f"((d)[0][75]), "f"((d)[0][76]), "f"((d)[0][77]), \
+  "f"((d)[0][78]), "f"((d)[0][79]), "f"((d)[0][80]), "f"((d)[0][81]), "f"((d)[0][82]), "f"((d)[0][83]), \
+  "f"((d)[0][84]), "f"((d)[0][85]), "f"((d)[0][86]), "f"((d)[0][87]), "f"((d)[0][88]), "f"((d)[0][89]), \
+  "f"((d)[0][90]), "f"((d)[0][91]), "f"((d)[0][92]), "f"((d)[0][93]), "f"((d)[0][94]), "f"((d)[0][95]), \
+  "f"((d)[0][96]), "f"((d)[0][97]), "f"((d)[0][98]), "f"((d)[0][99]), "f"((d)[0][100]), "f"((d)[0][101]), \
+  "f"((d)[0][102]), "f"((d)[0][103]), "f"((d)[0][104]), "f"((d)[0][105]), "f"((d)[0][106]), "f"((d)[0][107]), \
+  "f"((d)[0][108]), "f"((d)[0][109]), "f"((d)[0][110]), "f"((d)[0][111]), "f"((d)[0][112]), "f"((d)[0][113]), \
+  "f"((d)[0][114]), "f"((d)[0][115]), "f"((d)[0][116]), "f"((d)[0][117]), "f"((d)[0][118]), "f"((d)[0][119]), \
+  "f"((d)[0][120]), "f"((d)[0][121]), "f"((d)[0][122]), "f"((d)[0][123]), "f"((d)[0][124]), "f"((d)[0][125]), \
+  "f"((d)[0][126]), "f"((d)[0][127])
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// x / y for y from 1 on, to two units in the last place; 0 beyond 2^126. Without the branch of an
 /// exact division the elements of a lane are computed beside each other.
-KILN_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }
+KILN_DEVICE float quotient(float x, float y) { return __fmul_rn(x, near_reciprocal(y)); }
 KILN_DEVICE double quotient(double x, double y) { return x / y; }
-
-KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x))); }
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
 /// it differs from kernel to kernel, and the bits of an element must not. The product beta · C
@@ -92,29 +124,56 @@ KILN_DEVICE Real activate(Real x) { return quotient(x, Real(1) + Real(exp(-x)));
 KILN_DEVICE float product(float x, float y) { return __fmul_rn(x, y); }
 KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 
+/// 1 / (1 + 2^-x) to some roundoffs of 1: what x lost in the exponent is small beside 1 where it
+/// is large.
+KILN_DEVICE float logistic(float x) { return near_reciprocal(1.0f + near_exp2(-x)); }
+KILN_DEVICE double logistic(double x) { return 1.0 / (1.0 + exp(x * -0.6931471805599453)); }
+KILN_DEVICE Real silu(Real x) { return product(x, logistic(x * Real(1.4426950408889634))); }
+
+/// x · y + z, rounded once.
+KILN_DEVICE Real fused(Real x, Real y, Real z) { return fma(x, y, z); }
+
+/// An element of a matrix where it is there, else 0.
+KILN_DEVICE Real real_if(const float* from, bool there) {
+  return Real(bits_to_float(load_if(reinterpret_cast<const u32*>(from), there)));
+}
+KILN_DEVICE Real real_if(const double* from, bool there) {
+  const u64 bits = load_if(reinterpret_cast<const u64*>(from), there);
+  return Real(__longlong_as_double(static_cast<long long>(bits)));
+}
+KILN_DEVICE Real real_if(const Half* from, bool there) {
+  return to_real(Half{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+/// Of the other types of D.
+template <typename T>
+KILN_DEVICE Real real_if(const T* from, bool there) {
+  return there ? to_real(*from) : Real(0);
+}
+KILN_DEVICE Real real_if(const Bfloat* from, bool there) {
+  return to_real(Bfloat{load_if(reinterpret_cast<const u16*>(from), there)});
+}
+
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
-  const TypeD* residual;
-  const Real* bias;
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
+  // None.
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
   out.columns = args.n;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  // None.
   return out;
 }
 
@@ -132,14 +191,174 @@ KILN_DEVICE Real factor(const Output& out, Real x, i64 row, i64 column) {
   return x;
 }
 
-/// An element of D, but for the residual, from the sums of both products; one outside D reads what
-/// D's first element does, instead of a branch, and is 0.
+/// The sums of both products with alpha, their scales and biases; those outside D read nothing.
+KILN_DEVICE void make_factors(const Output& out, Real& first, Real& second, i64 row, i64 column) {
+  first = factor(out, first, row, first_factor(out, column));
+  second = factor(out, second, row, second_factor(out, column));
+}
+
+/// What the expression reads for one element; those outside D read nothing.
+struct Extras {
+  // None.
+  Real other;  // the second product's element
+};
+KILN_DEVICE Extras extras_at(const Output& out, i64 row, i64 column) {
+  using Value = Real;
+  const bool in_row = row < out.rows, in_column = column < out.columns;
+  Extras x;
+  // None.
+  return x;
+}
+/// The expression's value for one element; what else is stored is left in `x`.
+KILN_DEVICE Real finish(const Output& out, Real v, i64 row, i64 column, Extras& x) {
+  using Value = Real;
+  const Value acc0 = v;
+  const Value acc1 = x.other;
+  v = product(silu(acc0), acc1);
+  return v;
+}
+/// The same of the sums of both products; what else is stored is.
+KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column, Extras& x) {
+  make_factors(out, first, second, row, column);
+  x.other = second;
+  const Real v = finish(out, first, row, column, x);
+  return v;
+}
 KILN_DEVICE Real gated(const Output& out, Real first, Real second, i64 row, i64 column) {
-  const bool there = row < out.rows && column < out.columns;
-  if (!there) row = column = 0;
-  const Real x = product(activate(factor(out, first, row, first_factor(out, column))),
-                         factor(out, second, row, second_factor(out, column)));
-  return there ? x : Real(0);
+  Extras x = extras_at(out, row, column);
+  return gated(out, first, second, row, column, x);
+}
+
+struct TwoDoubles {
+  u64 x, y;
+};
+/// The bits of an element, and of two.
+template <typename T>
+struct InMemory {
+  using One = u16;
+  using Two = u32;
+};
+template <>
+struct InMemory<float> {
+  using One = u32;
+  using Two = u64;
+};
+template <>
+struct InMemory<double> {
+  using One = u64;
+  using Two = TwoDoubles;
+};
+template <typename T>
+KILN_DEVICE typename InMemory<T>::One bits_if(const T* from, bool there) {
+  return load_if(reinterpret_cast<const typename InMemory<T>::One*>(from), there);
+}
+/// Of two elements that are a word of memory.
+template <typename T>
+KILN_DEVICE typename InMemory<T>::Two word_at(const T* from) {
+  return load_at(reinterpret_cast<const typename InMemory<T>::Two*>(from));
+}
+KILN_DEVICE TwoDoubles word_at(const double* from) {
+  return TwoDoubles{bits_if(from, true), bits_if(from + 1, true)};
+}
+/// The same of a vector, which is read again for each line: ordinary loads, of which the compiler
+/// makes one.
+template <typename T>
+KILN_DEVICE typename InMemory<T>::One bits_at(const T* from) {
+  return *reinterpret_cast<const typename InMemory<T>::One*>(from);
+}
+template <typename T>
+KILN_DEVICE typename InMemory<T>::Two word_of_line(const T* from) {
+  return *reinterpret_cast<const typename InMemory<T>::Two*>(from);
+}
+KILN_DEVICE TwoDoubles word_of_line(const double* from) {
+  return TwoDoubles{bits_at(from), bits_at(from + 1)};
+}
+KILN_DEVICE u32 word_of(u16 x, u16 y) { return u32(x) | u32(y) << 16; }
+KILN_DEVICE u64 word_of(u32 x, u32 y) { return u64(x) | u64(y) << 32; }
+KILN_DEVICE TwoDoubles word_of(u64 x, u64 y) { return TwoDoubles{x, y}; }
+
+KILN_DEVICE Real real_of_bits(u16 x, Half) { return to_real(Half{x}); }
+KILN_DEVICE Real real_of_bits(u16 x, Bfloat) { return to_real(Bfloat{x}); }
+KILN_DEVICE Real real_of_bits(u32 x, float) { return Real(bits_to_float(x)); }
+KILN_DEVICE Real real_of_bits(u64 x, double) {
+  return Real(__longlong_as_double(static_cast<long long>(x)));
+}
+template <typename T>
+KILN_DEVICE void split_word(u32 word, T, Real& x, Real& y) {
+  x = real_of_bits(u16(word), T{});
+  y = real_of_bits(u16(word >> 16), T{});
+}
+KILN_DEVICE void split_word(u64 word, float, Real& x, Real& y) {
+  x = real_of_bits(u32(word), float{});
+  y = real_of_bits(u32(word >> 32), float{});
+}
+KILN_DEVICE void split_word(const TwoDoubles& word, double, Real& x, Real& y) {
+  x = real_of_bits(word.x, double{});
+  y = real_of_bits(word.y, double{});
+}
+
+template <typename T>
+struct alignas(2 * sizeof(T)) Pair {
+  T x, y;
+};
+template <typename T>
+KILN_DEVICE void store_pair(T* to, Real x, Real y) {
+  *reinterpret_cast<Pair<T>*>(to) = Pair<T>{from_real(x, T{}), from_real(y, T{})};
+}
+KILN_DEVICE void store_pair(Half* to, Real x, Real y) {
+  *reinterpret_cast<u32*>(to) = pack_two(x, y, Half{});
+}
+KILN_DEVICE void store_pair(Bfloat* to, Real x, Real y) {
+  *reinterpret_cast<u32*>(to) = pack_two(x, y, Bfloat{});
+}
+
+/// Whether elements 2i and 2i + 1 of each line are words of memory.
+template <typename T>
+KILN_DEVICE bool in_words(const T* from, i64 ld) {
+  return ((reinterpret_cast<u64>(from) | u64(ld) * sizeof(T)) & (2 * sizeof(T) - 1)) == 0;
+}
+/// Whether that is so of all that is read and stored in pairs.
+KILN_DEVICE bool pairs_fit(const Output& out) {
+  return out.columns % 2 == 0;
+}
+
+/// What is read of matrices and vectors for two elements.
+struct Words {
+  // None.
+};
+/// The second element is kDown below the first and kRight to the right of it. Both are in D, and
+/// pairs fit.
+template <int kDown, int kRight>
+KILN_DEVICE Words words_inside(const Output& out, i64 row, i64 column) {
+  constexpr bool first = true, second = true;
+  Words w;
+  // None.
+  return w;
+}
+template <int kDown, int kRight>
+KILN_DEVICE Words words_at_edge(const Output& out, i64 row, i64 column) {
+  const bool first = row < out.rows && column < out.columns;
+  const bool second = row + kDown < out.rows && column + kRight < out.columns;
+  Words w;
+  // None.
+  return w;
+}
+/// What is read of single values for one element.
+template <bool Inside>
+KILN_DEVICE Extras vectors_at(const Output& out, i64 row, i64 column) {
+  using Value = Real;
+  const bool in_row = Inside || row < out.rows, in_column = Inside || column < out.columns;
+  Extras x;
+  // None.
+  return x;
+}
+/// All that is read for two elements.
+template <int kDown, int kRight, bool Inside>
+KILN_DEVICE void extras_of_two(const Output& out, const Words& w, i64 row, i64 column, Extras& x,
+                               Extras& y) {
+  x = vectors_at<Inside>(out, row, column);
+  y = vectors_at<Inside>(out, row + kDown, column + kRight);
+  // None.
 }
 
 // ---- cuda/wgmma/copy.h ----
@@ -255,7 +474,12 @@ constexpr int kSums = kSwap ? ::kSums : ::kSums / 2,
               kSubtiles = kSwap ? ::kSubtiles / 2 : ::kSubtiles;
 constexpr int kLeftTile = kSwap ? ::kLeftTile / 2 : ::kLeftTile;
 constexpr int kRightTile = kSwap ? ::kRightTile : ::kRightTile / 2;
-constexpr int kPart = kChunk / 2;  // sums of one chunk
+constexpr int kTurns = kSubtiles * kSums / kHeld;
+
+/// What one turn sees.
+namespace of_turn {
+constexpr int kSums = kHeld;
+constexpr int kPart = kSums;
 /// Sums that are finished together: enough loads in flight, few registers beside the sums.
 constexpr int kTogether = kPart % 16 == 0 ? 16 : kPart % 8 == 0 ? 8 : 4;
 
@@ -271,9 +495,56 @@ KILN_DEVICE void load_under(Real (&x)[kTogether],
   }
 }
 
-/// What is left for sums [i, i + kTogether) of D, in place.
+/// What the expression reads of matrices for sums [i, i + kTogether).
+KILN_DEVICE void load_words(Words (&words)[kTogether / 2], const Output& out, i64 left, i64 right,
+                            int i, bool in_pairs) {
+  constexpr int kDown = kSwap ? 1 : 0, kRight = kSwap ? 0 : 1;
+  if (in_pairs) {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_inside<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  } else {
+    _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+      const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+      words[e / 2] = words_at_edge<kDown, kRight>(out, row_of(l, r), column_of(l, r));
+    }
+  }
+}
+template <bool Inside>
+KILN_DEVICE void make_extras(Extras (&extras)[kTogether], const Words (&words)[kTogether / 2],
+                             const Output& out, i64 left, i64 right, int i) {
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8;
+    extras_of_two<kSwap ? 1 : 0, kSwap ? 0 : 1, Inside>(out, words[e / 2], row_of(l, r),
+                                                        column_of(l, r), extras[e], extras[e + 1]);
+  }
+}
+
+/// alpha, beta·C and the rest for sums [i, i + kTogether), in place.
 KILN_DEVICE void finish_sums(Acc (&sums)[kSums], const Output& out, i64 left, i64 right,
+                             const Words (&words)[kTogether / 2], bool inside, bool in_pairs,
+                             const Acc (&others)[kSums],
                              int i) {
+  Real passed[kTogether];
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    Acc sum = sums[i + e], other = others[i + e];
+    Real first = first_real(sum);
+    passed[e] = first_real(other);
+    make_factors(out, first, passed[e], row_of(l, r), column_of(l, r));
+    sums[i + e] = kept(first);
+  }
+  Extras extras[kTogether];
+  if (inside)
+    make_extras<true>(extras, words, out, left, right, i);
+  else
+    make_extras<false>(extras, words, out, left, right, i);
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) extras[e].other = passed[e];
+  _Pragma("unroll") for (int e = 0; e < kTogether; ++e) {
+    const i64 l = left + (e & 2) * 4, r = right + (i + e) / 4 * 8 + (e & 1);
+    sums[i + e] = kept(finish(out, real_of(sums[i + e]), row_of(l, r), column_of(l, r), extras[e]));
+  }
   // Otherwise loads of later sums move up here, and sums already fill the registers.
   compiler_barrier();
 }
@@ -286,83 +557,92 @@ constexpr int kPitch = (kSwap ? 16 : kChunk) * int(sizeof(TypeD));  // bytes of 
 
 KILN_DEVICE u32 swizzled(int row, int unit) { return swizzled_byte(row, unit, kPitch); }
 
-/// A warp's 16 left rows by kChunk right rows, from group `j` of 8 on, into a buffer.
-KILN_DEVICE void fill_buffer(const Acc (&sums)[kSums], int j, u32 buffer, int lane, bool) {
-  const auto two = [&](int i) { return pack_two(real_of(sums[i]), real_of(sums[i + 1]), TypeD{}); };
-  _Pragma("unroll") for (int g = 0; g < kChunk / 8; g += kChunk == 8 ? 1 : 2) {
-    const int i = (j + g) * 4;
+}  // namespace of_turn
+
+/// A warp's sums of a turn, 16 left rows by 2 * kHeld right rows of D, into its buffer: `word(i)`
+/// is what of sums i and i + 1.
+template <typename F>
+KILN_DEVICE void fill_with_pairs(u32 buffer, int lane, F&& word) {
+  constexpr int kPitch = (kSwap ? 16 : kHeld * 2) * 2;
+  _Pragma("unroll") for (int g = 0; g < kHeld / 4; g += kHeld == 4 ? 1 : 2) {
+    const int i = g * 4;
     const int row = lane & 15;
-    if constexpr (kChunk == 8)
-      stmatrix_x2(buffer + swizzled(row, 0), two(i), two(i + 2));
+    if constexpr (kHeld == 4)
+      stmatrix_x2(buffer + swizzled_byte(row, g, kPitch), word(i), word(i + 2));
     else
-      stmatrix_x4(buffer + swizzled(row, g + (lane >> 4)), two(i), two(i + 2), two(i + 4),
-                  two(i + 6));
+      stmatrix_x4(buffer + swizzled_byte(row, g + (lane >> 4), kPitch), word(i), word(i + 2),
+                  word(i + 4), word(i + 6));
   }
 }
 
+/// A warp's part of a tile: its first element, and whether all of it is in D, in words of memory.
+struct WarpTile {
+  i64 left0, right0;
+  bool inside, in_pairs;
+};
+KILN_DEVICE WarpTile warp_tile(const Output& out, const Work& work, u32 row_offset, int thread) {
+  WarpTile at;
+  at.left0 = i64(work.left) * kLeftTile + row_offset + thread / 32 * 16;
+  at.right0 = i64(work.right) * kRightTile;
+  at.inside = at.left0 + (kSubtiles * 64 - 48) <= (kSwap ? out.columns : out.rows) &&
+              at.right0 + kRightTile <= (kSwap ? out.rows : out.columns);
+  at.in_pairs = at.inside && pairs_fit(out);
+  return at;
+}
+KILN_DEVICE void load_turn(Words (&words)[kHeld / 2], const Output& out, const WarpTile& at,
+                           int turn, int lane) {
+  of_turn::load_words(words, out, at.left0 + turn / (kSums / kHeld) * 64 + lane / 4,
+                      at.right0 + turn % (kSums / kHeld) * (kHeld * 2) + lane % 4 * 2, 0,
+                      at.in_pairs);
+}
+
 /// One warpgroup's part of a tile.
-KILN_DEVICE void store_tile(Acc (&sums)[kSubtiles][kSums], const Work& work,
-                            const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                            u32 row_offset, int group, int thread) {
-  const Output out = output_of(args, work.batch);
+KILN_DEVICE void store_tile(
+    const Acc (&sums)[::kSubtiles][::kSums],
+    const Work& work, const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
+    u32 row_offset, int group, int thread) {
+  Output out = output_of(args, work.batch);
+  keep_in_register(out.alpha);
   const int warp = thread / 32, lane = thread & 31;
-  const i64 left = i64(work.left) * kLeftTile + row_offset + warp * 16;
-  const i64 right = i64(work.right) * kRightTile;
-  const i64 my_left = left + lane / 4, my_right = right + lane % 4 * 2;
+  const WarpTile at = warp_tile(out, work, row_offset, thread);
   const bool exact = false;
   const u32 mine = buffers + u32(group * 4 + warp) * kStoreBuffers * kBufferBytes;
-  _Pragma("unroll") for (int s = 0; s < kSubtiles; ++s)
-    _Pragma("unroll") for (int chunk = 0; chunk < kRightTile / kChunk; ++chunk) {
-        if (!exact)
-          _Pragma("unroll") for (int i = 0; i < kPart; i += kTogether)
-            finish_sums(sums[s], out, my_left + s * 64, my_right, chunk * kPart + i);
-      const u32 here = mine + (s * (kRightTile / kChunk) + chunk) % kStoreBuffers * kBufferBytes;
-      const i64 l = left + s * 64, r = right + chunk * kChunk;
-      // An odd number of chunks leaves the first buffer to the last store of the tile before.
-      if (lane == 0) {
-        if (s == 0 && chunk == 0)
-          tma_store_wait_read<0>();
-        else
-          tma_store_wait_read<kStoreBuffers - 1>();
-      }
-      __syncwarp();
-      fill_buffer(sums[s], chunk * (kChunk / 8), here, lane, exact);
-      fence_async_shared();
-      __syncwarp();
-      if (lane == 0) {
-        tma_store_3d(map_d, here, int(column_of(l, r)), int(row_of(l, r)), work.batch);
-        tma_store_commit();
-      }
+  constexpr int kUnrolled = 1;
+  // What the next turn needs of matrices is on its way while this one computes.
+  Words next[kHeld / 2];
+  load_turn(next, out, at, 0, lane);
+  _Pragma("unroll kUnrolled") for (int turn = 0; turn < kTurns; ++turn) {
+    const i64 left = at.left0 + turn / (kSums / kHeld) * 64;
+    const i64 right = at.right0 + turn % (kSums / kHeld) * (kHeld * 2);
+    Acc some[kHeld];
+    Acc others[kHeld];
+    const int first = turn / (kSums / kHeld) * (::kSums / kHeld) + turn % (kSums / kHeld);
+    take_sums(some, sums, first);
+    take_sums(others, sums, first + (kSwap ? kTurns : kSums / kHeld));
+    Words words[kHeld / 2];
+    _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
+    if (turn + 1 < kTurns) load_turn(next, out, at, turn + 1, lane);
+    of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,
+                         at.in_pairs, others, 0);
+    const u32 here = mine + u32(turn % kStoreBuffers) * kBufferBytes;
+    // An odd number of turns leaves the first buffer to the last store of the tile before.
+    if (lane == 0) {
+      if (turn == 0)
+        tma_store_wait_read<0>();
+      else
+        tma_store_wait_read<kStoreBuffers - 1>();
     }
+    __syncwarp();
+    fill_with_pairs(here, lane, [&](int i) {
+      return pack_two(real_of(some[i]), real_of(some[i + 1]), TypeD{});
+    });
+    fence_async_shared();
+    __syncwarp();
+    if (lane == 0) {
+      tma_store_3d(map_d, here, int(column_of(left, right)), int(row_of(left, right)), work.batch);
+      tma_store_commit();
+    }
+  }
 }
 }  // namespace of_d
-
-/// The sums of both products of a warpgroup's tile become D's elements, but for the residual.
-/// (left, right) is D's under sum 0.
-KILN_DEVICE void pass_gate(Acc (&d)[of_d::kSubtiles][of_d::kSums],
-                           const Acc (&sums)[kSubtiles][kSums], const Output& out, i64 left,
-                           i64 right) {
-  _Pragma("unroll") for (int s = 0; s < of_d::kSubtiles; ++s)
-    _Pragma("unroll") for (int i = 0; i < of_d::kSums; i += 4) {
-      _Pragma("unroll") for (int e = 0; e < 4; ++e) {
-        const Acc other = kSwap ? sums[s + of_d::kSubtiles][i + e] : sums[s][i + of_d::kSums + e];
-        const i64 l = left + s * 64 + (e & 2) * 4, r = right + i / 4 * 8 + (e & 1);
-        d[s][i + e] = kept(gated(out, first_real(sums[s][i + e]), first_real(other), row_of(l, r),
-                                 column_of(l, r)));
-      }
-      compiler_barrier();
-    }
-}
-
-/// One warpgroup's part of a tile, whose rows of the left operand start at `row_offset`.
-KILN_DEVICE void store_gated(const Acc (&sums)[kSubtiles][kSums], const Work& work,
-                             const KilnGpuArgs& args, const KilnTensorMap* map_d, u32 buffers,
-                             u32 row_offset, int group, int thread) {
-  const Output out = output_of(args, work.batch);
-  const u32 first = kSwap ? row_offset / 2 : row_offset;
-  const int lane = thread & 31;
-  Acc d[of_d::kSubtiles][of_d::kSums];
-  pass_gate(d, sums, out, i64(work.left) * of_d::kLeftTile + first + thread / 32 * 16 + lane / 4,
-            i64(work.right) * of_d::kRightTile + lane % 4 * 2);
-  of_d::store_tile(d, work, args, map_d, buffers, first, group, thread);
-}
+using of_d::store_tile;

@@ -2,7 +2,7 @@
 // device:  sm_90a
 // problem: bf16_int4 N T 512 4096 4096 align=16 group=128 scale_type=bf16
 // config:  cuda_wgmma_weights tile_m=128 warpgroups=2 block_k=128 stages=4 sharing=tiles splits=1 group=8
-// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_91170501580e79d3.cu
+// compile: nvcc -cubin --gpu-architecture=sm_90a --std=c++17 -o kernel.cubin kiln_cuda_wgmma_weights_f1089fdaaa74929a.cu
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -209,7 +209,7 @@ KILN_DEVICE u32 pack_two(Real low, Real high, Bfloat) {
 }
 
 // ---- cuda/common/epilogue.h ----
-// What happens to a sum: alpha, beta·C, bias, activation, residual, in that order, in Real. Expects
+// What happens to a sum: alpha, beta·C, then the expression that follows, in Real. Expects
 // convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Rounded before anything is added: whether a compiler would fuse alpha · sum with the bias behind
@@ -222,6 +222,7 @@ KILN_DEVICE double product(double x, double y) { return __dmul_rn(x, y); }
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;
@@ -244,10 +245,7 @@ KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   return out;
 }
 
-/// Bias and activation of one element; those outside D read nothing.
-KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) {
-  return x;
-}
+KILN_DEVICE Real finish(const Output& out, Real x, i64 row, i64 column) { return x; }
 
 // ---- cuda/common/workspace.h ----
 // What lies where in the workspace: counters (zero between calls), packed A, packed B, then

@@ -20,8 +20,9 @@ constexpr int kRegions = 2;                     // warpgroups that share a tile
 constexpr int kClusterLeft = 1;                 // blocks of a cluster along the left rows
 constexpr int kClusterRight = 1;                // and along the right rows
 constexpr int kGroup = 8;                       // tiles across a band of the rasterization
-constexpr int kChunk = 48;                      // right rows that one store buffer holds
+constexpr int kChunk = 32;                      // right rows that one store buffer holds
 constexpr int kStoreBuffers = 2;                // of each warp
+constexpr int kHeld = 16;                       // sums of a thread that are finished together
 constexpr int kCopyRegisters = 40;              // of the warps that copy
 constexpr int kMultiplyRegisters = 232;         // of the warps that multiply
 constexpr int kTurnBarrier = 1;                 // named barriers 1 and 2: whose turn it is
@@ -60,6 +61,31 @@ constexpr int kTilesM = 2;                      // 16 columns each, of a warp
   "+f"((d)[32]), "+f"((d)[33]), "+f"((d)[34]), "+f"((d)[35]), "+f"((d)[36]), "+f"((d)[37]), "+f"((d)[38]), "+f"((d)[39]), \
   "+f"((d)[40]), "+f"((d)[41]), "+f"((d)[42]), "+f"((d)[43]), "+f"((d)[44]), "+f"((d)[45]), "+f"((d)[46]), "+f"((d)[47])
 #define KILN_WGMMA_REGISTER "f"
+#define KILN_TURN_BRANCHES "turns: .branchtargets t0, t1, t2, t3, t4, t5;\n" \
+  "brx.idx %112, turns;\n" \
+  "t0: mov.b32 %0, %16; mov.b32 %1, %17; mov.b32 %2, %18; mov.b32 %3, %19; mov.b32 %4, %20; mov.b32 %5, %21; mov.b32 %6, %22; mov.b32 %7, %23; mov.b32 %8, %24; mov.b32 %9, %25; mov.b32 %10, %26; mov.b32 %11, %27; mov.b32 %12, %28; mov.b32 %13, %29; mov.b32 %14, %30; mov.b32 %15, %31;\nbra done;\n" \
+  "t1: mov.b32 %0, %32; mov.b32 %1, %33; mov.b32 %2, %34; mov.b32 %3, %35; mov.b32 %4, %36; mov.b32 %5, %37; mov.b32 %6, %38; mov.b32 %7, %39; mov.b32 %8, %40; mov.b32 %9, %41; mov.b32 %10, %42; mov.b32 %11, %43; mov.b32 %12, %44; mov.b32 %13, %45; mov.b32 %14, %46; mov.b32 %15, %47;\nbra done;\n" \
+  "t2: mov.b32 %0, %48; mov.b32 %1, %49; mov.b32 %2, %50; mov.b32 %3, %51; mov.b32 %4, %52; mov.b32 %5, %53; mov.b32 %6, %54; mov.b32 %7, %55; mov.b32 %8, %56; mov.b32 %9, %57; mov.b32 %10, %58; mov.b32 %11, %59; mov.b32 %12, %60; mov.b32 %13, %61; mov.b32 %14, %62; mov.b32 %15, %63;\nbra done;\n" \
+  "t3: mov.b32 %0, %64; mov.b32 %1, %65; mov.b32 %2, %66; mov.b32 %3, %67; mov.b32 %4, %68; mov.b32 %5, %69; mov.b32 %6, %70; mov.b32 %7, %71; mov.b32 %8, %72; mov.b32 %9, %73; mov.b32 %10, %74; mov.b32 %11, %75; mov.b32 %12, %76; mov.b32 %13, %77; mov.b32 %14, %78; mov.b32 %15, %79;\nbra done;\n" \
+  "t4: mov.b32 %0, %80; mov.b32 %1, %81; mov.b32 %2, %82; mov.b32 %3, %83; mov.b32 %4, %84; mov.b32 %5, %85; mov.b32 %6, %86; mov.b32 %7, %87; mov.b32 %8, %88; mov.b32 %9, %89; mov.b32 %10, %90; mov.b32 %11, %91; mov.b32 %12, %92; mov.b32 %13, %93; mov.b32 %14, %94; mov.b32 %15, %95;\nbra done;\n" \
+  "t5: mov.b32 %0, %96; mov.b32 %1, %97; mov.b32 %2, %98; mov.b32 %3, %99; mov.b32 %4, %100; mov.b32 %5, %101; mov.b32 %6, %102; mov.b32 %7, %103; mov.b32 %8, %104; mov.b32 %9, %105; mov.b32 %10, %106; mov.b32 %11, %107; mov.b32 %12, %108; mov.b32 %13, %109; mov.b32 %14, %110; mov.b32 %15, %111;\n"
+#define KILN_TURN_TAKEN(d) "=&f"((d)[0]), "=&f"((d)[1]), "=&f"((d)[2]), "=&f"((d)[3]), "=&f"((d)[4]), "=&f"((d)[5]), "=&f"((d)[6]), "=&f"((d)[7]), "=&f"((d)[8]), "=&f"((d)[9]), "=&f"((d)[10]), "=&f"((d)[11]), "=&f"((d)[12]), "=&f"((d)[13]), "=&f"((d)[14]), "=&f"((d)[15])
+#define KILN_TURN_SUMS(d) "f"((d)[0][0]), "f"((d)[0][1]), "f"((d)[0][2]), "f"((d)[0][3]), "f"((d)[0][4]), "f"((d)[0][5]), \
+  "f"((d)[0][6]), "f"((d)[0][7]), "f"((d)[0][8]), "f"((d)[0][9]), "f"((d)[0][10]), "f"((d)[0][11]), \
+  "f"((d)[0][12]), "f"((d)[0][13]), "f"((d)[0][14]), "f"((d)[0][15]), "f"((d)[0][16]), "f"((d)[0][17]), \
+  "f"((d)[0][18]), "f"((d)[0][19]), "f"((d)[0][20]), "f"((d)[0][21]), "f"((d)[0][22]), "f"((d)[0][23]), \
+  "f"((d)[0][24]), "f"((d)[0][25]), "f"((d)[0][26]), "f"((d)[0][27]), "f"((d)[0][28]), "f"((d)[0][29]), \
+  "f"((d)[0][30]), "f"((d)[0][31]), "f"((d)[0][32]), "f"((d)[0][33]), "f"((d)[0][34]), "f"((d)[0][35]), \
+  "f"((d)[0][36]), "f"((d)[0][37]), "f"((d)[0][38]), "f"((d)[0][39]), "f"((d)[0][40]), "f"((d)[0][41]), \
+  "f"((d)[0][42]), "f"((d)[0][43]), "f"((d)[0][44]), "f"((d)[0][45]), "f"((d)[0][46]), "f"((d)[0][47]), \
+  "f"((d)[1][0]), "f"((d)[1][1]), "f"((d)[1][2]), "f"((d)[1][3]), "f"((d)[1][4]), "f"((d)[1][5]), \
+  "f"((d)[1][6]), "f"((d)[1][7]), "f"((d)[1][8]), "f"((d)[1][9]), "f"((d)[1][10]), "f"((d)[1][11]), \
+  "f"((d)[1][12]), "f"((d)[1][13]), "f"((d)[1][14]), "f"((d)[1][15]), "f"((d)[1][16]), "f"((d)[1][17]), \
+  "f"((d)[1][18]), "f"((d)[1][19]), "f"((d)[1][20]), "f"((d)[1][21]), "f"((d)[1][22]), "f"((d)[1][23]), \
+  "f"((d)[1][24]), "f"((d)[1][25]), "f"((d)[1][26]), "f"((d)[1][27]), "f"((d)[1][28]), "f"((d)[1][29]), \
+  "f"((d)[1][30]), "f"((d)[1][31]), "f"((d)[1][32]), "f"((d)[1][33]), "f"((d)[1][34]), "f"((d)[1][35]), \
+  "f"((d)[1][36]), "f"((d)[1][37]), "f"((d)[1][38]), "f"((d)[1][39]), "f"((d)[1][40]), "f"((d)[1][41]), \
+  "f"((d)[1][42]), "f"((d)[1][43]), "f"((d)[1][44]), "f"((d)[1][45]), "f"((d)[1][46]), "f"((d)[1][47])
 #define KILN_ACC_IN(x) "f"(x)
 #define KILN_ACC_OUT(x) "=f"(x)
 

@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: bf16 N T 8192 8192 8192 align=16
 // config:  hip_mfma rows=16 k=32 tile_m=256 tile_n=256 depth=128 waves_m=2 waves_n=4 staging=direct banks=by_row splits=1 chunk=64 group=4 priority=1 fence=1 pace=free turn=0
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mfma_2593ddd00928bd6a.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mfma_109b4ae413c5bb9d.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -248,13 +248,14 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
-// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, then the expression that follows, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;

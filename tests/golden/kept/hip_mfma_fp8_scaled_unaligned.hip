@@ -82,8 +82,8 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
-// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, then the expression that follows, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
 
 /// e^x = 2^(x / ln 2). What the product's rounding loses would be multiplied by x: it is put back.
 KILN_DEVICE float exponential(float x) {
@@ -125,32 +125,52 @@ KILN_DEVICE Real gelu_erf(Real x) {
   if (x > Real(40)) return x;
   return Real(0.5) * x * complement(Real(-0.70710678118654752) * x, kTail);
 }
-KILN_DEVICE Real activate(Real x) { return gelu_erf(x); }
+
+KILN_DEVICE float fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+KILN_DEVICE double fused(double x, double y, double z) { return __builtin_fma(x, y, z); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
-  const TypeD* residual;
-  const Real* bias;
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
+  const float* x0;
+  const TypeD* x1;
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
   out.columns = args.n;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  out.x0 = static_cast<const float*>(args.bias);
+  out.x1 = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
   return out;
+}
+
+/// What the expression reads, and what it stores beside D.
+struct Extras {
+  Real x0;
+  Real x1;
+};
+/// The expression's value for an element that exists; stores what it stores beside D.
+KILN_DEVICE Real expressed(const Output& out, Real v,
+                           i64 row, i64 column) {
+#pragma clang fp contract(off)
+  using Value = Real;
+  Extras x;
+  x.x0 = to_real(out.x0[column]);
+  x.x1 = to_real(out.x1[row * out.ldd + column]);
+  const Value acc = v;
+  v = gelu_erf(acc + x.x0) + x.x1;
+  return v;
 }
 
 /// What is stored at an element that exists.
@@ -160,9 +180,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
 #pragma clang fp contract(off)
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
-  x += out.bias[column];
-  x = activate(x);
-  x += to_real(out.residual[row * out.ldd + column]);
+  x = expressed(out, x, row, column);
   return from_real(x, TypeD{});
 }
 /// Stores an element that exists.

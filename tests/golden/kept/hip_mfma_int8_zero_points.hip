@@ -38,13 +38,14 @@ constexpr bool kAlongB = true;       // B's rows lie along k
 #define KILN_MFMA_BUILTIN __builtin_amdgcn_mfma_i32_16x16x32_i8
 
 // ---- hip/common/epilogue.h ----
-// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
-// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, then the expression that follows, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;

@@ -2,7 +2,7 @@
 // device:  gfx950
 // problem: e4m3e2m1 N T 8192 8192 8192 align=16 scale=mx32
 // config:  hip_mx rows=16 tile_m=256 tile_n=256 tile_k=128 waves_m=2 waves_n=4 staging=twice splits=1 chunk=64 group=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mx_a4f485b101d5715d.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx950 -std=c++17 -O3 kiln_hip_mx_3020b060bbdbd7ce.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -227,13 +227,14 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
-// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, then the expression that follows, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
+  // Nothing reads these two: stored kernels, which are known by their tokens, have them.
   const TypeD* residual;
   const Real* bias;
   i64 ldd, ldc;

@@ -2,7 +2,7 @@
 // device:  gfx1100
 // problem: u8s8 N N 99 98 97 out=s8 epilogue=bias_row+silu
 // config:  hip_simt tile_m=64 tile_n=64 tile_k=16 each_m=4 each_n=4 pad=4
-// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_159e46a5497110f2.hip -o kernel.hsaco
+// compile: clang++ -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib --offload-arch=gfx1100 -std=c++17 -O3 kiln_hip_simt_7108af1c9bdaa1d6.hip -o kernel.hsaco
 
 // ---- cuda/common/abi.h ----
 // The contract between a generated GPU kernel and whoever launches it: plain C, no headers, so that
@@ -148,8 +148,8 @@ KILN_DEVICE Bfloat from_real(Real x, Bfloat) {
 }
 
 // ---- hip/common/epilogue.h ----
-// What happens to an accumulator: alpha, beta·C, bias, activation, residual, in that order, in
-// Real. Expects convert.h, and from the parameters TypeD, Acc and Real.
+// What happens to an accumulator: alpha, beta·C, then the expression that follows, in Real. Expects
+// convert.h, and from the parameters TypeD, Acc and Real.
 
 /// e^x = 2^(x / ln 2). What the product's rounding loses would be multiplied by x: it is put back.
 KILN_DEVICE float exponential(float x) {
@@ -172,32 +172,50 @@ KILN_DEVICE double exponential(double x) {
   const int half = int(n) / 2, other = int(n) - half;
   return sum * bits_as<double>(u64(half + 1023) << 52) * bits_as<double>(u64(other + 1023) << 52);
 }
-KILN_DEVICE Real activate(Real x) { return x / (Real(1) + exponential(-x)); }
+
+KILN_DEVICE Real silu(Real x) { return x / (Real(1) + exponential(-x)); }
+
+KILN_DEVICE float fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+KILN_DEVICE double fused(double x, double y, double z) { return __builtin_fma(x, y, z); }
 
 /// Where results go. Pointers are those of one batch.
 struct Output {
   TypeD* d;
   const TypeD* c;  // null when beta == 0: C is then never read
-  const TypeD* residual;
-  const Real* bias;
   i64 ldd, ldc;
   i64 rows, columns;
   Real alpha, beta;
+  const float* x0;
 };
 
 KILN_DEVICE Output output_of(const KilnGpuArgs& args, i64 batch) {
   Output out;
   out.d = static_cast<TypeD*>(args.d) + batch * args.stride_d;
   out.c = args.beta != 0 ? static_cast<const TypeD*>(args.c) + batch * args.stride_c : nullptr;
-  out.residual = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
-  out.bias = static_cast<const Real*>(args.bias);
   out.ldd = args.ldd;
   out.ldc = args.ldc;
   out.rows = args.m;
   out.columns = args.n;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  out.x0 = static_cast<const float*>(args.bias);
   return out;
+}
+
+/// What the expression reads, and what it stores beside D.
+struct Extras {
+  Real x0;
+};
+/// The expression's value for an element that exists; stores what it stores beside D.
+KILN_DEVICE Real expressed(const Output& out, Real v,
+                           i64 row, i64 column) {
+#pragma clang fp contract(off)
+  using Value = Real;
+  Extras x;
+  x.x0 = to_real(out.x0[row]);
+  const Value acc = v;
+  v = silu(acc + x.x0);
+  return v;
 }
 
 /// What is stored at an element that exists.
@@ -207,8 +225,7 @@ KILN_DEVICE TypeD finish(const Output& out, Acc sum, i64 row, i64 column) {
 #pragma clang fp contract(off)
   Real x = out.alpha * Real(sum);
   if (out.c) x += out.beta * to_real(out.c[row * out.ldc + column]);
-  x += out.bias[row];
-  x = activate(x);
+  x = expressed(out, x, row, column);
   return from_real(x, TypeD{});
 }
 /// Stores an element that exists.

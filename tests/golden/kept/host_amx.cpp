@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16 N T 128 512 512
 // config:  host_amx isa=amx mt=2 nt=2 kc=512 nc=512 swap=0 copy_left=0 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_af63ed9ea72c4698.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8 -shared -fPIC kiln_host_amx_9d3032a9a0f9fee5.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -351,8 +351,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

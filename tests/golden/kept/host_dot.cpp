@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N T 4 4096 4096
 // config:  host_dot isa=avx512 mr=4 nr=6 kc=0 mc=0 parallel=n prefetch=0
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_5ee516f01967f7dc.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_dot_d5fe5c264bad8e78.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -341,8 +341,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

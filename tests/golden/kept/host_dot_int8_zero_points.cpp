@@ -87,8 +87,8 @@ constexpr int kRowUnit = 2;       // rows are divided among threads at multiples
 constexpr int kColumnUnit = 2;    // columns are divided among threads at multiples of this
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).
@@ -112,6 +112,7 @@ struct Output {
   const u32* zero_a;         // one a row, or one
   const u32* column_sums_b;  // of op(B)
   Partial partial;
+  // None.
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -130,6 +131,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.scale_b = static_cast<const float*>(args.scale_b) + batch * 2 * args.n;
   out.zero_a = static_cast<const u32*>(args.zero_a) + batch * args.m;
   out.column_sums_b = static_cast<const u32*>(args.column_sums_b) + batch * 2 * args.n;
+  // None.
   out.partial = {};
   return out;
 }
@@ -181,6 +183,30 @@ KILN_INLINE Vec<Real, L> silu(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-x));
 }
 
+/// One element.
+template <typename T>
+KILN_INLINE Real element(const T* from) {
+  return to_real<2>(Vec<Raw<T>, 2>(*reinterpret_cast<const Raw<T>*>(from)), T{})[0];
+}
+/// The same value for all lanes.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> same(const T* from) {
+  return Vec<Real, L>(element(from));
+}
+/// `count` elements that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(from + i * stride);
+  return x;
+}
+/// The indices of the lanes from the first one's on.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
+  return Vec<Real, L>{Real(first + I)...};
+}
+
 /// Finishes L elements of one row of D: `columns` of them exist, the first at (row, column). `low`
 /// and `high` are the accumulators of both factors, in the order of the columns of op(B). Those of
 /// earlier k lie side by side, two vectors for one of D.
@@ -198,7 +224,14 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   }
   Vec<Real, L> first = scaled<L>(out, low, row, column, columns) * out.alpha;
   Vec<Real, L> second = scaled<L>(out, high, row, out.columns + column, columns) * out.alpha;
-  Vec<Real, L> v = silu<L>(first) * second;
+  Vec<Real, L> v = first;
+  {
+    using Value = Vec<Real, L>;
+    // None.
+    const Value acc0 = v;
+    const Value acc1 = second;
+    v = silu(acc0) * acc1;
+  }
   TypeD* d = out.d + row * out.ldd + column;
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }

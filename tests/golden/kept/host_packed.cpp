@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 1024 1024 1024
 // config:  host_packed isa=avx512 mr=8 nv=3 kc=384 mc=96 nc=96 pack_a=1 pack_b=1 inner=rows parallel=none unroll=4 prefetch=0 stream_d=0 fetch_a=1 fetch_b=2
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_cfc864c6574e256f.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_packed_db5a73478727beb5.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -349,8 +349,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

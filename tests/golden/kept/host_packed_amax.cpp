@@ -121,8 +121,8 @@ KILN_INLINE void raise_amax(u32* amax, Vec<Real, L> v, int columns) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).
@@ -142,6 +142,7 @@ struct Output {
   Real alpha, beta;
   u32* amax;  // bits of the largest magnitude of D
   Partial partial;
+  // None.
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -156,6 +157,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
   out.amax = static_cast<u32*>(args.amax_d);
+  // None.
   out.partial = {};
   return out;
 }
@@ -170,6 +172,30 @@ KILN_INLINE Vec<Real, L> relu(Vec<Real, L> x) {
   return x < Real(0) ? Vec<Real, L>(Real(0)) : x;  // NaN stays NaN
 }
 
+/// One element.
+template <typename T>
+KILN_INLINE Real element(const T* from) {
+  return to_real<2>(Vec<Raw<T>, 2>(*reinterpret_cast<const Raw<T>*>(from)), T{})[0];
+}
+/// The same value for all lanes.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> same(const T* from) {
+  return Vec<Real, L>(element(from));
+}
+/// `count` elements that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(from + i * stride);
+  return x;
+}
+/// The indices of the lanes from the first one's on.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
+  return Vec<Real, L>{Real(first + I)...};
+}
+
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -181,7 +207,10 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   else if (out.c)
     v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   if (pass.last) {
-    v = relu<L>(v);
+    using Value = Vec<Real, L>;
+    // None.
+    const Value acc = v;
+    v = relu(acc);
   }
   if (pass.last) raise_amax<L>(out.amax, v, columns);
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);

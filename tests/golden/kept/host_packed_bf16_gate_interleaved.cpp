@@ -18,8 +18,8 @@ constexpr bool kPackA = false;    // A is copied to strips
 constexpr bool kPackB = false;    // B is copied to panels
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).
@@ -38,6 +38,7 @@ struct Output {
   i64 ldd, ldc;
   Real alpha, beta;
   Partial partial;
+  const TypeD* x0;
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -51,6 +52,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.ldc = args.ldc;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  out.x0 = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
   out.partial = {};
   return out;
 }
@@ -87,6 +89,30 @@ KILN_INLINE Vec<Real, L> sigmoid(Vec<Real, L> x) {
   return Real(1) / (Real(1) + exponential<L>(-x));
 }
 
+/// One element.
+template <typename T>
+KILN_INLINE Real element(const T* from) {
+  return to_real<2>(Vec<Raw<T>, 2>(*reinterpret_cast<const Raw<T>*>(from)), T{})[0];
+}
+/// The same value for all lanes.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> same(const T* from) {
+  return Vec<Real, L>(element(from));
+}
+/// `count` elements that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(from + i * stride);
+  return x;
+}
+/// The indices of the lanes from the first one's on.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
+  return Vec<Real, L>{Real(first + I)...};
+}
+
 /// Elements of two vectors in turns become those of either.
 template <typename V, int... I>
 KILN_INLINE void separate(V& first, V& second, Sequence<int, I...>) {
@@ -115,9 +141,15 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   first += load_first<L>(out.bias + 2 * column, 2 * columns);
   second += load_first<L>(out.bias + 2 * column + L, 2 * columns - L);
   separate(first, second, Iota<L>{});
-  Vec<Real, L> v = sigmoid<L>(first) * second;
+  Vec<Real, L> v = first;
+  {
+    using Value = Vec<Real, L>;
+    const Value x0 = load_real<L>(out.x0 + row * out.ldd + column, columns);
+    const Value acc0 = v;
+    const Value acc1 = second;
+    v = fused(sigmoid(acc0), acc1, x0);
+  }
   TypeD* d = out.d + row * out.ldd + column;
-  v += load_real<L>(out.residual + row * out.ldd + column, columns);
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
 
@@ -199,6 +231,12 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int j = 0; j < N / 2; ++j)
       if (!kRagged && i < M) __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+    KILN_UNROLL
+    for (int j = 0; j < N / 2; ++j)
+        if (!kRagged && i < M && pass.last) {
+          const i64 to = row + i, first = column + j * kLanes;
+          __builtin_prefetch(out.x0 + to * out.ldd + first, 0);
+        }
 #pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }

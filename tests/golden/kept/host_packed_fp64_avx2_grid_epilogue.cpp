@@ -19,8 +19,8 @@ constexpr bool kPackA = true;     // A is copied to strips
 constexpr bool kPackB = true;     // B is copied to panels
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).
@@ -39,6 +39,8 @@ struct Output {
   i64 ldd, ldc;
   Real alpha, beta;
   Partial partial;
+  const Real* x0;
+  const TypeD* x1;
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -52,6 +54,8 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.ldc = args.ldc;
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
+  out.x0 = static_cast<const Real*>(args.bias);
+  out.x1 = static_cast<const TypeD*>(args.residual) + batch * args.stride_d;
   out.partial = {};
   return out;
 }
@@ -75,6 +79,30 @@ KILN_INLINE Vec<double, L> gelu_erf(Vec<double, L> x) {
   return y;
 }
 
+/// One element.
+template <typename T>
+KILN_INLINE Real element(const T* from) {
+  return to_real<2>(Vec<Raw<T>, 2>(*reinterpret_cast<const Raw<T>*>(from)), T{})[0];
+}
+/// The same value for all lanes.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> same(const T* from) {
+  return Vec<Real, L>(element(from));
+}
+/// `count` elements that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(from + i * stride);
+  return x;
+}
+/// The indices of the lanes from the first one's on.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
+  return Vec<Real, L>{Real(first + I)...};
+}
+
 /// Finishes L accumulators of one row: `columns` of them exist, the first at (row, column).
 template <int L>
 KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column, int columns,
@@ -86,9 +114,11 @@ KILN_INLINE void finish(const Output& out, Vec<Acc, L> sum, i64 row, i64 column,
   else if (out.c)
     v += out.beta * load_real<L>(out.c + row * out.ldc + column, columns);
   if (pass.last) {
-    v += out.bias[row];
-    v = gelu_erf<L>(v);
-    v += load_real<L>(out.residual + row * out.ldd + column, columns);
+    using Value = Vec<Real, L>;
+    const Value x0 = same<L>(out.x0 + row);
+    const Value x1 = load_real<L>(out.x1 + row * out.ldd + column, columns);
+    const Value acc = v;
+    v = gelu_erf(acc + x0) + x1;
   }
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }

@@ -20,8 +20,8 @@ constexpr bool kPackA = true;       // A is copied to strips
 constexpr bool kPackB = true;       // B is copied to panels
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).
@@ -41,6 +41,7 @@ struct Output {
   Real alpha, beta;
   i64 columns;  // of D
   Partial partial;
+  // None.
 };
 
 KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
@@ -55,6 +56,7 @@ KILN_INLINE Output output_of(const KilnArgs& args, i64 batch) {
   out.alpha = Real(args.alpha);
   out.beta = Real(args.beta);
   out.columns = args.n;
+  // None.
   out.partial = {};
   return out;
 }
@@ -91,6 +93,30 @@ KILN_INLINE Vec<Real, L> silu(Vec<Real, L> x) {
   return x / (Real(1) + exponential<L>(-x));
 }
 
+/// One element.
+template <typename T>
+KILN_INLINE Real element(const T* from) {
+  return to_real<2>(Vec<Raw<T>, 2>(*reinterpret_cast<const Raw<T>*>(from)), T{})[0];
+}
+/// The same value for all lanes.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> same(const T* from) {
+  return Vec<Real, L>(element(from));
+}
+/// `count` elements that lie `stride` apart.
+template <int L, typename T>
+KILN_INLINE Vec<Real, L> apart(const T* from, i64 stride, int count) {
+  Vec<Real, L> x = Real(0);
+  for (int i = 0; i < L; ++i)
+    if (i < count) x[i] = element(from + i * stride);
+  return x;
+}
+/// The indices of the lanes from the first one's on.
+template <int L, int... I>
+KILN_INLINE Vec<Real, L> counted(i64 first, Sequence<int, I...>) {
+  return Vec<Real, L>{Real(first + I)...};
+}
+
 /// Finishes L elements of one row of D: `columns` of them exist, the first at (row, column). `low`
 /// and `high` are the accumulators of both factors, in the order of the columns of op(B). Those of
 /// earlier k lie side by side, two vectors for one of D.
@@ -110,7 +136,14 @@ KILN_INLINE void finish_gated(const Output& out, Vec<Acc, L> low, Vec<Acc, L> hi
   Vec<Real, L> second = __builtin_convertvector(high, Vec<Real, L>) * out.alpha;
   first += load_first<L>(out.bias + column, columns);
   second += load_first<L>(out.bias + out.columns + column, columns);
-  Vec<Real, L> v = silu<L>(first) * second;
+  Vec<Real, L> v = first;
+  {
+    using Value = Vec<Real, L>;
+    // None.
+    const Value acc0 = v;
+    const Value acc1 = second;
+    v = silu(acc0) * acc1;
+  }
   TypeD* d = out.d + row * out.ldd + column;
   store_first<L>(reinterpret_cast<Raw<TypeD>*>(d), from_real<L>(v, TypeD{}), columns);
 }
@@ -207,6 +240,12 @@ __attribute__((noinline)) static void tile(const Operand& operands, i64 k, const
     KILN_UNROLL
     for (int j = 0; j < N / 2; ++j)
       if (!kRagged && i < M) __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
+    KILN_UNROLL
+    for (int j = 0; j < N / 2; ++j)
+        if (!kRagged && i < M && pass.last) {
+          const i64 to = row + i, first = column + j * kLanes;
+          // None.
+        }
 #pragma clang loop unroll_count(kRagged ? 1 : kUnroll) vectorize(disable)
     for (int s = 0; s < kStepsPerFetch; ++s) step(g++, kGroup);
   }

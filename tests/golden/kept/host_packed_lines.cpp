@@ -84,8 +84,8 @@ KILN_INLINE void write_lines(const Where& out, int rows, i64 columns) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: fp32 N N 13 24 9
 // config:  host_small isa=avx512 bytes=64 mr=8 nv=2 unroll=1 parallel=none
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_ae4922c5d30a59cc.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_small_45aef74eb5185297.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -351,8 +351,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

@@ -2,7 +2,7 @@
 // device:  x86-64-v4
 // problem: bf16_uint4 N T 1 4096 4096 group=128 scale_type=bf16 zero=int
 // config:  host_weights isa=avx512 pairs=0 mr=1 nr=4 ahead=1 parallel=n
-// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_weights_b69814eabf30f121.cpp -o kernel.so
+// compile: clang++ -std=c++20 -O3 -ffp-contract=off -fno-exceptions -fno-rtti -fno-math-errno -Wno-psabi -march=x86-64-v4 -mprefer-vector-width=512 -shared -fPIC kiln_host_weights_ddc25074d9b57810.cpp -o kernel.so
 
 // ---- cpu/common/abi.h ----
 // The contract between a generated host kernel and whoever calls it: plain C, no headers, so that a
@@ -348,8 +348,8 @@ KILN_INLINE AccVec dot(AccVec acc, UnitVec a, UnitVec b) {
 }
 
 // ---- cpu/common/epilogue.h ----
-// From accumulators to D: alpha, beta·C, bias, activation, residual (or an expression), rounding —
-// in that order. Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
+// From accumulators to D: alpha, beta·C, the expression that follows, rounding — in that order.
+// Expects vector.h, lines.h where D is streamed, and from the parameters: TypeD.
 
 /// Partial accumulators of earlier k, where D's type would round them: that of element (row,
 /// column) of D lies at (row - row0, column - column0).

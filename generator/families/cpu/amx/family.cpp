@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "generator/families/cpu/amx/config.h"
 #include "generator/families/cpu/common/host.h"
 #include "generator/families/cpu/common/packed_layout.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/gate.h"
 #include "generator/space/axes.h"
 #include "generator/space/typed_family.h"
@@ -46,6 +48,22 @@ int parts(const HostAmx& c) { return c.thirds ? 3 : 1; }
 AmxSizes sizes_of(const Problem& p, const DeviceCaps& d, const HostAmx& c) {
   const auto& row = *instruction_of(p, d, c.thirds);
   return {row, kTile * row.group};
+}
+
+/// Whether nothing that follows the product asks for the row or the column of an element. What is
+/// laid out as D is found by the element's place.
+bool lies_flat(const Gemm& g) {
+  const Expression epilogue = epilogue_of(g);
+  if (epilogue.empty()) return true;
+  const std::span<const expression::Argument> arguments = arguments_of_epilogue(g);
+  for (std::size_t i = 0; i < epilogue.operands().size(); ++i) {
+    const ExtraOperand& x = epilogue.operands()[i];
+    const bool as_d = i < arguments.size() && arguments[i] == expression::Argument::residual;
+    if (!as_d && (expression::has_index(x, Index::m) || expression::has_index(x, Index::n)))
+      return false;
+  }
+  return epilogue.outputs().empty() && !epilogue.program()->uses(expression::Op::index) &&
+         !epilogue.program()->reads_reduced() && epilogue.program()->half_of == nullptr;
 }
 
 /// Whether tiles that overlap may stream D: each row of one is some whole lines.
@@ -267,10 +285,9 @@ Parameters parameters(const Problem& p, const DeviceCaps& d, const HostAmx& h, c
   if (h.stream_d && h.mc == 0)
     out.constants.push_back(number("kStreamed", 64, "bytes of D in one store past the caches"));
   // Nothing in the epilogue depends on the row or the column of an element.
-  v["flat_rows"] =
-      flag(h.mc > 0 && !h.swap && !h.stream_d && h.parallel != Parallel::k &&
-           g.a.q.scale == Scale::none && g.b.q.scale == Scale::none && g.a.q.zero == Zero::none &&
-           (h.any_epilogue || g.epilogue.bias == Bias::none));
+  v["flat_rows"] = flag(h.mc > 0 && !h.swap && !h.stream_d && h.parallel != Parallel::k &&
+                        g.a.q.scale == Scale::none && g.b.q.scale == Scale::none &&
+                        g.a.q.zero == Zero::none && (h.any_epilogue || lies_flat(g)));
   v["overlap"] = flag(h.overlap);
   v["long_runs"] = flag(h.long_runs);
   v["right_t1"] = flag(h.right_t1);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generator/expression/code.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/gate.h"
@@ -51,6 +52,7 @@ bool has(Isa isa, const DeviceCaps& device) {
 
 /// Of vectors of L columns from `column` on, in one row: templates/cpu/common/functions.h.
 constexpr expression::Dialect kDialect{
+    .bias = "Real",
     .type = c_type,
     .operand = "{x}",
     .definition = "const Value {x}",
@@ -136,10 +138,10 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["b_k_major"] = value_of(problem.b_k_major);
   add_epilogue(v, g);
   v["epilogue"] = any_epilogue ? "call" : "constant";
-  v["exponential"] = value_of(any_epilogue || g.epilogue.activation > Activation::relu ||
-                              (has_costly_gate(g) && !gated_by_expression(g)) ||
-                              expression::uses_exponential(g.epilogue.expression));
-  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), kDialect);
+  v["exponential"] = value_of(any_epilogue || expression::uses_exponential(epilogue_of(g)));
+  expression::Dialect dialect = kDialect;
+  dialect.arguments = arguments_of_epilogue(g);
+  to.texts = expression::code_of(epilogue_of(g), types_of_epilogue(g), dialect);
   v["stacked"] = value_of(gated(g) && !interleaved(g));
   v["interleaved"] = value_of(interleaved(g));
   v["codes"] = "none";

@@ -33,6 +33,7 @@ Source gpu_check_source(const DeviceCaps& device) {
                                            {"indexed", "0"},
                                            {"amax", "0"},
                                            {"expression", "1"},
+                                           {"expressed", "1"},
                                            {"has_fp8", "0"},
                                            {"soft_fp8", "0"},
                                            {"mx_scales", "0"},

@@ -7,6 +7,7 @@
 
 #include "generator/expression/code.h"
 #include "generator/expression/halves.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/groups.h"
@@ -68,8 +69,10 @@ constexpr expression::Dialect kDialect = [] {
 }();
 constexpr expression::Dialect kDialectOfGroups = expression::of_rows_in_groups(kDialect);
 
-const expression::Dialect& dialect_of(const Gemm& gemm) {
-  return gemm.grouping() == Grouping::rows ? kDialectOfGroups : kDialect;
+expression::Dialect dialect_of(const Gemm& gemm) {
+  expression::Dialect all = gemm.grouping() == Grouping::rows ? kDialectOfGroups : kDialect;
+  all.arguments = arguments_of_epilogue(gemm);
+  return all;
 }
 
 }  // namespace
@@ -133,7 +136,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
       value_of(is_fp8(g.a.dtype) || (is_fp8(g.b.dtype) && !weights) || (makes_fp8 && !soft_fp8));
   v["soft_fp8"] = value_of(soft_fp8);
   v["has_bf16_cvt"] = value_of(device.gpu.sm >= 80);
-  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), dialect_of(g));
+  to.texts = expression::code_of(epilogue_of(g), types_of_epilogue(g), dialect_of(g));
   v["halves"] = "0";
   v["no_shuffles"] = "0";
   v["overlaps"] = "0";
@@ -167,8 +170,8 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
 }
 
 void add_pairs(Parameters& to, const Gemm& gemm, Index along) {
-  to.texts.merge(expression::pairs_of(gemm.epilogue.expression, types_of_extras(gemm), along,
-                                      dialect_of(gemm)));
+  to.texts.merge(
+      expression::pairs_of(epilogue_of(gemm), types_of_epilogue(gemm), along, dialect_of(gemm)));
 }
 
 void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, Along along,

@@ -4,8 +4,10 @@
 #include <array>
 #include <bit>
 
+#include "generator/expression/code.h"
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/mma/config.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
@@ -62,7 +64,7 @@ void add_registers(MmaSizes& w, const Problem& p, const DeviceCaps& d, const Cud
   const auto copies = static_cast<int>(ceil_div(w.stage_bytes, std::int64_t{w.unit} * w.threads));
   const int moving = w.async ? std::min(copies, 32) / 2 : copies * w.unit / 4;
   const int narrow = w.width >= 16 ? 0 : w.async ? 8 : w.width > 1 ? 16 : 32;
-  const bool smooth = p.gemm.epilogue.activation > Activation::relu;
+  const bool smooth = expression::uses_exponential(epilogue_of(p.gemm));
   w.registers = accumulators + operands + moving + narrow + 40 + (c.ahead ? 12 : 0) +
                 (smooth ? 16 * words : 0);
   // With that many accumulators the compiler reads the next step's operands late: fp64 128 × 128 by

@@ -6,10 +6,12 @@
 #include <bit>
 #include <numeric>
 
+#include "generator/expression/code.h"
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/common/row_adder.h"
 #include "generator/families/cuda/simt/config.h"
 #include "generator/families/cuda/simt/sizes.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
 #include "generator/problem/indices.h"
@@ -44,10 +46,11 @@ int run_of(const Gemm& g, const CudaSimt& c) {
   return c.spread ? std::gcd(c.thread_n, quad_of(g)) : c.thread_n;
 }
 
-/// Activations are long code: they are expanded once a row of accumulators, not once an
-/// accumulator. The factors of a gate meet in shared memory.
+/// Long code behind a product is expanded once a row of accumulators, not once an accumulator. The
+/// factors of a gate meet in shared memory.
 bool staged(const Problem& p, const CudaSimt& c) {
-  return c.stages > 0 && (p.gemm.epilogue.activation != Activation::none || gated(p.gemm));
+  constexpr double kShort = 6;  // one operand and its addition
+  return c.stages > 0 && (gated(p.gemm) || expression::work_of(epilogue_of(p.gemm)) > kShort);
 }
 
 bool copied_async(const Problem& p, const DeviceCaps& d, const CudaSimt& c) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "generator/expression/code.h"
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/weights/config.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
@@ -27,7 +29,7 @@ void add_registers(WeightsSizes& w, const Problem& p, const DeviceCaps& d, const
   const int offsets = g.a.dtype == fp16 && w.code_bits == 4 ? 2 : 1;
   const int each = g.b.q.zero == Zero::none ? 2 : 3 + offsets + (rest ? 2 : 0);
   const int factors = w.tiles_m * 2 * ((along_k ? w.decode_k / w.along : 1) * each + 1);
-  const bool smooth = g.epilogue.activation > Activation::relu || has_costly_gate(g);
+  const bool smooth = expression::uses_exponential(epilogue_of(g));
   // Elements of A on their way: a lane's reads of 4-bit codes meet twice as many.
   const int left = w.at_once * (w.code_bits == 4 ? 2 : 0);
   // The assembler keeps elements of A, and the addresses of later ones, across groups.

@@ -8,6 +8,7 @@
 #include "generator/expression/code.h"
 #include "generator/families/cuda/wgmma/config.h"
 #include "generator/families/cuda/wgmma/sizes.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
@@ -142,7 +143,7 @@ double out_of_registers(const Problem& p, const WgmmaSizes& w, const CudaWgmma& 
 double expression_cycles(const Problem& p, const CudaWgmma& c) {
   const double threads = 128.0 * c.warpgroups * (c.pingpong ? 0.5 : 1);
   const double elements = double(c.left) * c.right / (gated(p.gemm) ? 2 : 1);
-  const double of_thread = expression::work_of(p.gemm.epilogue.expression) * elements / threads;
+  const double of_thread = expression::work_of(epilogue_of(p.gemm)) * elements / threads;
   return of_thread *
          (c.pingpong || c.warpgroups == 1 ? 1 / kFinishRateOfOne : c.warpgroups / kFinishRate);
 }

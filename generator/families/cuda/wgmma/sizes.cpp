@@ -4,8 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "generator/expression/code.h"
 #include "generator/families/cuda/common/groups.h"
 #include "generator/families/cuda/wgmma/config.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 #include "generator/problem/groups.h"
@@ -129,7 +131,7 @@ std::int64_t largest_bytes(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& 
 /// the sums for what an expression reads, of the next ones as well, and makes of them.
 int held_sums(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
   const int room = w.registers.multiply - w.subtiles * w.accumulators;
-  const auto& x = g.epilogue.expression;
+  const Expression x = epilogue_of(g);
   // D has half of a gate's sums, and needs two of them for each element.
   const int sums_of_d = w.right.factors ? w.accumulators / 2 : w.accumulators;
   double of_sum = (gated(g) ? 2 : 1) + double(x.operands().size() + x.outputs().size());
@@ -262,7 +264,16 @@ WgmmaSizes wgmma_sizes(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
 }
 
 bool rolls(const Gemm& g, const CudaWgmma& c) {
-  return !g.epilogue.expression.empty() && !c.paired && c.sharing != Sharing::summed;
+  const Expression epilogue = epilogue_of(g);
+  // Scales of D follow from all of a tile; words of memory are of some types.
+  if (epilogue.empty() || c.paired || c.sharing == Sharing::summed || g.d.q.scale != Scale::none ||
+      !std::ranges::all_of(types_of_epilogue(g).operands, expression::is_operand_type))
+    return false;
+  // A comparison or a factor takes no longer in code for each sum.
+  constexpr double kShort = 2;
+  return gated(g) || !epilogue.operands().empty() || !epilogue.outputs().empty() ||
+         epilogue.program()->reads_reduced() || epilogue.program()->half_of != nullptr ||
+         expression::work_of(epilogue) > kShort;
 }
 
 bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
@@ -270,7 +281,9 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
   int of_four = 0;  // registers of four sums
   bool reads = false;
   const Index along = c.swap ? Index::m : Index::n;
-  const auto& operands = g.epilogue.expression.operands();
+  const Expression epilogue = epilogue_of(g);
+  const auto& operands = epilogue.operands();
+  const expression::ExtraTypes types = types_of_epilogue(g);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const ExtraOperand& x = operands[i];
     const std::int64_t shared = along == Index::n ? x.per_n : x.per_m;
@@ -280,7 +293,7 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
     // Vectors across: two numbers of a thread for all its sums. Along: both lines share them.
     if (!expression::has_lines(x) && !expression::has_index(x, along)) continue;
     const int lines = expression::has_lines(x) ? 2 : 1;
-    const int size = size_of(dtype_of(g, extra_operand(i)));
+    const int size = size_of(types.operands[i]);
     const auto words = [](int bytes) { return (bytes + 3) / 4; };
     const int apart = shared % 2 == 0 ? 1 : 2;
     of_four += lines * (side_by_side ? words(2 * size) : apart * words(size));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "generator/expression/code.h"
 #include "generator/families/cuda/wgmma_weights/config.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/gate.h"
 
@@ -22,7 +24,7 @@ int registers_of(const Problem& p, const CudaWgmmaWeights& c, const WgmmaWeights
                     : w.code_bits == 4 && g.a.dtype == fp16 ? 5
                                                             : 4) +
                    (g.b.q.zero == Zero::floating ? 1 : 0);
-  const bool smooth = g.epilogue.activation > Activation::relu || has_costly_gate(g);
+  const bool smooth = expression::uses_exponential(epilogue_of(g));
   // Whole columns of fp8 with a gate spill 16 bytes of two warpgroups' threads at 136 rows, with
   // split-K 40 at 120; groups of 128, two of them a stage, with stream-K 180 at 80.
   const bool cut = c.sharing == Sharing::split || c.sharing == Sharing::stream;

@@ -46,6 +46,7 @@ Parameters parameters(const MfmaExample& e) {
   out.values["zeros"] = out.values["groups"] = out.values["row_groups"] = value_of(false);
   out.values["scale_d"] = out.values["zero_a"] = "none";
   out.values["expression"] = "";
+  out.values["expressed"] = value_of(false);
   out.values["indexed"] = out.values["amax"] = value_of(false);
   out.values["scales"] = value_of(false);  // of a whole problem: see abi.h
   return out;

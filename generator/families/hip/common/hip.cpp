@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "generator/expression/code.h"
+#include "generator/problem/epilogue.h"
 #include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/gate.h"
@@ -29,8 +30,10 @@ constexpr expression::Dialect kDialect = [] {
 }();
 constexpr expression::Dialect kDialectOfGroups = expression::of_rows_in_groups(kDialect);
 
-const expression::Dialect& dialect_of(const Gemm& gemm) {
-  return gemm.grouping() == Grouping::rows ? kDialectOfGroups : kDialect;
+expression::Dialect dialect_of(const Gemm& gemm) {
+  expression::Dialect all = gemm.grouping() == Grouping::rows ? kDialectOfGroups : kDialect;
+  all.arguments = arguments_of_epilogue(gemm);
+  return all;
 }
 
 }  // namespace
@@ -85,10 +88,8 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["fp8_d"] = value_of(g.d.dtype == fp8_e4m3);
   v["has_bf16_cvt"] = value_of(device.arch == "gfx950");
   add_epilogue(v, g);
-  to.texts = expression::code_of(g.epilogue.expression, types_of_extras(g), dialect_of(g));
-  v["exponential"] = value_of(g.epilogue.activation > Activation::relu ||
-                              (has_costly_gate(g) && !gated_by_expression(g)) ||
-                              expression::uses_exponential(g.epilogue.expression));
+  to.texts = expression::code_of(epilogue_of(g), types_of_epilogue(g), dialect_of(g));
+  v["exponential"] = value_of(expression::uses_exponential(epilogue_of(g)));
   v["no_shuffles"] = "1";
   v["overlaps"] = "0";
   v["together"] = "0";

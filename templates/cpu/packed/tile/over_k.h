@@ -28,7 +28,7 @@ for (i64 i = 0; i < fetches; ++i) {
   for (int j = 0; j < N; ++j)
     if (!kRagged && i < M) __builtin_prefetch(out.d + (row + i) * out.ldd + column + j * kLanes, 1);
   //% end
-  //% if fetch_d && expression
+  //% if fetch_d && expressed
   KILN_UNROLL
   //% if gate
   for (int j = 0; j < N / 2; ++j)

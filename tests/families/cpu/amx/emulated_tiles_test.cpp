@@ -122,6 +122,18 @@ TEST(EmulatedTilesOfFewColumns, AreRight) {
         expect_right(gemm, device, config);
       }
 }
+// But where what follows the product asks for an element's row or column.
+TEST(EmulatedTilesOfFewColumns, AreRightBeforeExpressions) {
+  if (!runs_the_rest()) GTEST_SKIP() << kNeeds;
+  const DeviceCaps device = cpu_caps_named("amx").value();
+  for (const char* text : {"d=acc+b[n]", "d=acc+b[m]", "d=acc+n", "d=relu(acc)", "d=acc+s[]"}) {
+    const Gemm gemm =
+        Gemm::row_major(77, 5, 21, bf16).with_expression(Expression::parse(text).value());
+    const HostAmx config{.mt = 2, .nt = 1, .kc = 64, .nc = 16, .mc = 32};
+    ASSERT_EQ(broken_rule(Problem::of(gemm).value(), device, config), "") << text;
+    expect_right(gemm, device, config);
+  }
+}
 INSTANTIATE_TEST_SUITE_P(Seeds, EmulatedTiles, testing::Range(1, 6));
 
 }  // namespace kiln::emulated_tiles_test

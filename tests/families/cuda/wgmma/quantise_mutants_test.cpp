@@ -105,7 +105,7 @@ const std::vector<Mutant> kMutants{
     {&kRows, "forgets the batch of the scales", "batch * args.m * out.scales_of_row", "0"},
     {&kZeros, "gives zeros the scale 0", "return scale >= 0x1p-126f ? scale : 1.0f;",
      "return scale;"},
-    {&kRows, "drops the bias", "x += out.bias[column];", ";"},
+    {&kRows, "drops the bias", "v = acc + x.x0;", "v = acc;"},
     {&kWide, "has one scale for the tile", ": inverse[block_of(piece, false) * kRowsOfLane + row]",
      ": inverse[row]"},
     {&kWide, "writes the first block's place", "first_right + begin_of(b, second)", "first_right"},
