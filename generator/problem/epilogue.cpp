@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "generator/problem/enum_names.h"
 #include "generator/problem/extent.h"
 
 namespace kiln {
@@ -22,12 +24,14 @@ struct Spelled {
 };
 
 constexpr std::array<std::string_view, 5> kActivations{"", "relu", "gelu", "gelu_erf", "silu"};
-static_assert(static_cast<int>(Activation::gelu_tanh) == 2 &&
-              static_cast<int>(Activation::silu) == 4);
+static_assert(EnumNames<Activation>::names.size() == kActivations.size() &&
+              static_cast<int>(Activation::gelu_tanh) == 2);
 constexpr std::array<std::string_view, 6> kGates{"", "relu", "gelu", "gelu_erf", "silu", "sigmoid"};
-static_assert(static_cast<int>(Gate::relu) == 1 && static_cast<int>(Gate::sigmoid) == 5);
+static_assert(static_cast<int>(Gate::relu) == 1 &&
+              static_cast<std::size_t>(Gate::expression) == kGates.size());
 constexpr std::array<std::string_view, 3> kBiases{"", "bias[m]", "bias[n]"};
-static_assert(static_cast<int>(Bias::per_row) == 1 && static_cast<int>(Bias::per_column) == 2);
+static_assert(EnumNames<Bias>::names.size() == kBiases.size() &&
+              static_cast<int>(Bias::per_row) == 1);
 
 Spelled spell(std::string_view bias, std::string_view function, bool gated, bool residual) {
   Spelled to;
@@ -67,7 +71,10 @@ struct Spellings {
 const Spelled& spelled(const Epilogue& fields) {
   static const Spellings& all = *new Spellings;
   const std::size_t residual = fields.residual ? 1 : 0;
-  if (fields.gate) return all.gated[static_cast<std::size_t>(fields.gate->function)][residual];
+  if (fields.gate) {
+    assert(fields.gate->function != Gate::expression);  // a valid problem has one
+    return all.gated[static_cast<std::size_t>(fields.gate->function)][residual];
+  }
   return all.plain[static_cast<std::size_t>(fields.bias)]
                   [static_cast<std::size_t>(fields.activation)][residual];
 }

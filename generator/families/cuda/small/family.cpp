@@ -46,10 +46,10 @@ constexpr FirstRule<C> kFirst[] = {
        return is_between(c.width, 2, 16) && (c.width & (c.width - 1)) == 0 &&
               c.width % size_of(p.gemm.a.dtype) == 0 && c.width % size_of(p.gemm.b.dtype) == 0;
      }},
-    {"depth is 1 to 16 and at most k, stages is 1 to 8, resident 1 to 32",
+    {"depth is 1 to 16 and at most k, stages is 1 to 8, resident 1 to 32, turns 0 or more",
      [](const Problem& p, const DeviceCaps&, const C& c) {
        return is_between(c.depth, 1, std::min<std::int64_t>(16, p.gemm.k)) &&
-              is_between(c.stages, 1, 8) && is_between(c.resident, 1, 32);
+              is_between(c.stages, 1, 8) && is_between(c.resident, 1, 32) && c.turns >= 0;
      }}};
 
 /// What ldmatrix reads begins at a multiple of 16 bytes, and its 8 rows exist.

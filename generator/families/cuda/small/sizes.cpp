@@ -82,6 +82,8 @@ void lay_out(const CudaSmall& c, SmallOperand& o, bool is_a) {
                     o.vector,  c.width};
   // Hundreds of configs share a few layouts, and each is asked for by every rule.
   thread_local std::map<Reads, Layout> known;
+  constexpr std::size_t kMostKnown = 10'000;  // of some hundred problems: a thread may live long
+  if (known.size() >= kMostKnown) known.clear();
   const auto [place, fresh] = known.try_emplace(reads);
   if (fresh) place->second = best_layout(c, o, is_a);
   o.pitch = place->second.pitch;

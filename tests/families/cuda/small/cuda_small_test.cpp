@@ -35,6 +35,7 @@ TEST(CudaSmallRules, NameWhatIsWrong) {
   EXPECT_THAT(broken({.width = 2}), HasSubstr("whole elements"));
   EXPECT_THAT(broken({.width = 32}), HasSubstr("width is 2, 4, 8 or 16"));
   EXPECT_THAT(broken({.depth = 17}), HasSubstr("depth is 1 to 16 and at most k"));
+  EXPECT_THAT(broken({.turns = -1}), HasSubstr("turns 0 or more"));
   EXPECT_THAT(broken({.stages = 2}), HasSubstr("copy=registers needs stages=1"));
   EXPECT_THAT(broken({.lanes_m = 17}), HasSubstr("lanes_m is at most m"));
   EXPECT_THAT(broken({.lanes_m = 1, .lanes_n = 1}), HasSubstr("fit the registers"));
