@@ -79,7 +79,7 @@ Result<void*> GpuPlan::workspace(const Operands& operands, gpu::Stream stream) c
 Status GpuPlan::launch(const KilnGpuArgs& args, gpu::Stream stream) const {
   if (library_) return library_->enqueue(args, choice_, stream);
   if (kernel_->description().maps.empty()) return kernel_->enqueue(args, {}, stream);
-  const auto addresses = gpu::map_addresses(args);
+  const auto addresses = gpu::map_addresses(kernel_->description(), args);
   auto& slot = maps_[slot_of(addresses, kMapSlots)];
   const Maps* kept = slot.load(std::memory_order_acquire);
   if (kept != nullptr && kept->addresses == addresses) [[likely]]

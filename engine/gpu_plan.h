@@ -42,8 +42,8 @@ class GpuPlan {
  private:
   /// The tensor maps of one set of addresses.
   struct Maps {
-    std::array<const void*, gpu::kMapOperands> addresses;
-    KilnTensorMap maps[gpu::GpuKernel::kMostMaps];
+    std::array<const void*, gpu::kMostMaps> addresses;
+    KilnTensorMap maps[gpu::kMostMaps];
   };
   static constexpr std::size_t kMapSlots = 16;
 

@@ -157,9 +157,12 @@ std::map<std::string, std::string, std::less<>> code_of(const Expression& expres
 /// Further files, for kernels whose lanes hold two neighbours along `along`: `words`, what is read
 /// of matrices and of vectors, `words_inside` and `words_at_edge`, loads of it, `split`,
 /// which makes values of it, `vectors`, loads of single values, `stored_alone` and `stored_pairs`,
-/// and `pairs_fit`, which says whether neighbours are words of memory.
+/// and `pairs_fit`, which says whether neighbours are words of memory. `brings`: matrices of D's
+/// shape come through a ring in shared memory: `brought_lines` copy theirs, if `brought_fit` says
+/// so, `brought_sizes` are constants, `words_of_part` loads what came, `words_under` the same from
+/// memory.
 std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
                                                          const ExtraTypes& types, Index along,
-                                                         const Dialect& dialect);
+                                                         bool brings, const Dialect& dialect);
 
 }  // namespace kiln::expression

@@ -4,6 +4,46 @@
 #include "generator/expression/halves.h"
 
 namespace kiln::expression {
+namespace {
+
+/// The files about matrices that come through a ring in shared memory.
+struct Brought {
+  std::string under, part, lines, fit, bytes, members, maps, pointers;
+
+  void add(const ExtraOperand& operand, std::size_t i, std::string_view type, bool paired,
+           bool batched) {
+    const std::string shape =
+        fmt::format("Brought<{}, {}>", type, operand.index.back() == Index::n);
+    const auto load = [&](std::string_view to, std::string_view right) {
+      part +=
+          fmt::format("load_shared(w.{}{}, place_in<{}>(part, left, {}));\n", to, i, shape, right);
+    };
+    load("x", "right");
+    if (!paired) load("next", "right + 1");
+    part += fmt::format("part += {}::kBytes;\n", shape);
+    lines += fmt::format(
+        "to = bring_lines<{}, {}>(to, barrier, maps.x{}, left, right, first_row, {});\n", type,
+        operand.index.back() == Index::n, i, batched ? "batch" : "0");
+    fit += fmt::format("{}in_units(out.x{})", fit.empty() ? "return " : " && ", i);
+    bytes += fmt::format("{}{}::kBytes", bytes.empty() ? "" : " + ", shape);
+    members += fmt::format("const KilnTensorMap* x{};\n", i);
+    maps += fmt::format(", const __grid_constant__ KilnTensorMap map_x{}\n", i);
+    pointers += fmt::format("{}&map_x{}", pointers.empty() ? "" : ", ", i);
+  }
+  void move_to(Files& files) {
+    files["expression/words_under"] = or_none(std::move(under));
+    files["expression/words_of_part"] = or_none(std::move(part));
+    files["expression/brought_lines"] = or_none(std::move(lines));
+    files["expression/brought_members"] = or_none(std::move(members));
+    files["expression/brought_maps"] = or_none(std::move(maps));
+    files["expression/brought_pointers"] =
+        fmt::format("const BroughtMaps brought{{{}}};\n", pointers);
+    files["expression/brought_fit"] = fit + ";\n";
+    files["expression/brought_sizes"] = fmt::format("constexpr int kBroughtBytes = {};\n", bytes);
+  }
+};
+
+}  // namespace
 
 Files code_of_pairs(const Program& whole, const Dialect& dialect) {
   const Program program = shown_to_neighbours(whole);
@@ -27,7 +67,7 @@ Files code_of_pairs(const Program& whole, const Dialect& dialect) {
 
 std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expression,
                                                          const ExtraTypes& types, Index along,
-                                                         const Dialect& dialect) {
+                                                         bool brings, const Dialect& dialect) {
   if (expression.empty()) return {};
   const Program& program = *expression.program();
   const bool row = along == Index::n;
@@ -44,6 +84,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
     fit += fmt::format(" &&\n       {}", fmt::format(fmt::runtime(dialect.in_words),
                                                      fmt::arg("x", x), fmt::arg("ld", ld)));
   };
+  Brought brought;
   for (std::size_t i = 0; i < program.operands.size(); ++i) {
     if (!reads(program, i)) continue;
     const ExtraOperand& operand = program.operands[i];
@@ -68,14 +109,21 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
       split += fmt::format("x.x{0} = y.x{0} = real_of_bits(w.x{0}, {1}{{}});\n", i, type);
       continue;
     }
+    const bool comes = brings && is_matrix(operand);
+    if (comes)
+      brought.add(
+          operand, i, type, paired(operand),
+          has_index(operand, Index::batch) || argument_of(i, dialect) == Argument::residual);
+    std::string& alone = comes ? brought.under : at_edge;
     if (paired(operand)) {
       words += fmt::format("typename InMemory<{}>::Two x{};\n", type, i);
-      inside +=
-          fmt::format("w.x{} = {}({});\n", i, has_lines(operand) ? "word_at" : "word_of_line", one);
-      at_edge +=
+      alone +=
           fmt::format("w.x{} = word_of(bits_if({}, first),\n               bits_if({}, second));\n",
                       i, one, other);
       split += fmt::format("split_word(w.x{0}, {1}{{}}, x.x{0}, y.x{0});\n", i, type);
+      if (comes) continue;
+      inside +=
+          fmt::format("w.x{} = {}({});\n", i, has_lines(operand) ? "word_at" : "word_of_line", one);
       in_words(fmt::format("out.x{}", i),
                has_lines(operand) ? fmt::format("out.{}", ld_of(i, dialect)) : std::string("0"));
     } else {
@@ -84,8 +132,8 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
       const std::string loads = fmt::format(
           "w.x{0} = bits_if({1}, first);\nw.next{0} = {2};\n", i, one,
           shared % 2 == 0 ? fmt::format("w.x{}", i) : fmt::format("bits_if({}, second)", other));
-      inside += loads;
-      at_edge += loads;
+      if (!comes) inside += loads;
+      alone += loads;
       split += fmt::format(
           "x.x{0} = real_of_bits(w.x{0}, {1}{{}});\ny.x{0} = real_of_bits(w.next{0}, {1}{{}});\n",
           i, type);
@@ -113,6 +161,7 @@ std::map<std::string, std::string, std::less<>> pairs_of(const Expression& expre
       {"expression/stored_pairs", std::move(stored_pairs)},
       {"expression/pairs_fit",
        fmt::format("return out.{} % 2 == 0{};\n", row ? "columns" : "rows", fit)}};
+  if (brings) brought.move_to(files);
   for (auto& [name, lines] : files) lines = or_none(std::move(lines));
   return files;
 }

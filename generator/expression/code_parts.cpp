@@ -7,10 +7,6 @@
 namespace kiln::expression {
 namespace {
 
-Argument argument_of(std::size_t i, const Dialect& dialect) {
-  return i < dialect.arguments.size() ? dialect.arguments[i] : Argument::extra;
-}
-
 /// The load that an operand's indices ask for.
 std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
   const bool shared = operand.per_n != 1 && !dialect.shared_rows.empty();
@@ -22,6 +18,10 @@ std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
 }
 
 }  // namespace
+
+Argument argument_of(std::size_t i, const Dialect& dialect) {
+  return i < dialect.arguments.size() ? dialect.arguments[i] : Argument::extra;
+}
 
 std::string divided(std::string_view index, std::int64_t shared) {
   return shared == 1 ? std::string(index) : fmt::format("({} / {})", index, shared);

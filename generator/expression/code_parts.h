@@ -97,6 +97,9 @@ struct CodeStyle {
   }
 };
 
+/// Which argument of a call operand i is.
+Argument argument_of(std::size_t i, const Dialect& dialect);
+
 /// Of operand i, in a form of the dialect.
 std::string of_operand(std::string_view form, std::size_t i);
 

@@ -18,8 +18,9 @@ struct Dim3 {
 };
 
 /// Whose memory a tensor map describes. `workspace` is for operands that a step has repacked.
-/// Launches are stored by these numbers: new ones come last.
-enum class MapOperand : std::uint8_t { a, b, d, workspace, scale_a, scale_b };
+/// From `extra` on: the expression's operands. Launches are stored by these numbers: new ones come
+/// before `extra`, which stays last.
+enum class MapOperand : std::uint8_t { a, b, d, workspace, scale_a, scale_b, residual, extra };
 
 /// Element types of the copy engine; `tf32` rounds fp32 to tf32 on the way.
 enum class MapElement : std::uint8_t { u8, u16, u32, s32, f16, bf16, f32, f64, tf32 };

@@ -103,11 +103,10 @@ Result<EmulatedKernel> EmulatedKernel::load(std::span<const std::byte> image, Gp
 
 Result<std::vector<KilnTensorMap>> EmulatedKernel::Impl::maps(const KilnGpuArgs& args) const {
   std::vector<KilnTensorMap> out(launch.maps.size());
-  const auto addresses = gpu::map_addresses(args);
+  const auto addresses = gpu::map_addresses(launch, args);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const TensorMapSpec& spec = launch.maps[i];
-    const void* operand = addresses[static_cast<std::size_t>(spec.operand)];
-    auto* base = static_cast<unsigned char*>(const_cast<void*>(operand)) + spec.offset;
+    auto* base = static_cast<unsigned char*>(const_cast<void*>(addresses[i])) + spec.offset;
     if (reinterpret_cast<std::uintptr_t>(base) % 16 != 0)
       return fail(ErrorCode::device, fmt::format("tensor map {}: address {} is not 16-byte aligned",
                                                  i, static_cast<void*>(base)));

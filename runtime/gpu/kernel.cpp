@@ -15,9 +15,6 @@ namespace {
 /// Clusters of more blocks than this need the device's consent.
 constexpr std::int64_t kPortableCluster = 8;
 
-static_assert(static_cast<std::size_t>(MapOperand::scale_b) + 1 == kMapOperands,
-              "map_addresses() knows the address of each MapOperand");
-
 /// CUtensorMapDataType of each MapElement, in its order.
 constexpr std::array<int, 9> kElementCodes{0, 1, 2, 3, 6, 9, 7, 8, 11};
 /// CUtensorMapInterleave and CUtensorMapFloatOOBfill: none.
@@ -109,6 +106,26 @@ KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   return own;
 }
 
+std::array<const void*, kMostMaps> map_addresses(const GpuLaunch& launch, const KilnGpuArgs& args) {
+  const auto aligned = [](const void* at) {
+    return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(at) / 16 * 16);
+  };
+  const std::array named{args.a,
+                         args.b,
+                         static_cast<const void*>(args.d),
+                         static_cast<const void*>(args.workspace),
+                         args.scale_a,
+                         args.scale_b,
+                         aligned(args.residual)};
+  static_assert(named.size() == static_cast<std::size_t>(MapOperand::extra));
+  std::array<const void*, kMostMaps> out{};
+  for (std::size_t i = 0; i < launch.maps.size(); ++i) {
+    const auto which = static_cast<std::size_t>(launch.maps[i].operand);
+    out[i] = which < named.size() ? named[which] : aligned(args.extra[which - named.size()]);
+  }
+  return out;
+}
+
 void read_chunk(const GpuLaunch& launch, const KilnGpuArgs& args, std::int64_t first,
                 ListChunk& chunk) {
   static_assert(sizeof(KilnListEntry) == sizeof(ListEntry));
@@ -176,14 +193,12 @@ Status GpuKernel::bind(const GpuStep& described) {
 Status GpuKernel::encode(const KilnGpuArgs& args, std::span<KilnTensorMap> maps) const {
   constexpr std::array<std::uint32_t, TensorMapSpec::kMaxRank> kOnes{1, 1, 1, 1, 1};
   const Driver& d = device()->driver();
-  const auto addresses = map_addresses(step_args(launch_, args));
+  const auto addresses = map_addresses(launch_, step_args(launch_, args));
   for (std::size_t i = 0; i < launch_.maps.size(); ++i) {
     const TensorMapSpec& spec = launch_.maps[i];
     if (d.cuTensorMapEncodeTiled == nullptr)
       return fail(ErrorCode::device, "the NVIDIA driver has no cuTensorMapEncodeTiled");
-    auto* address =
-        static_cast<const std::byte*>(addresses[static_cast<std::size_t>(spec.operand)]) +
-        spec.offset;
+    const auto* const address = static_cast<const std::byte*>(addresses[i]) + spec.offset;
     const Code code = d.cuTensorMapEncodeTiled(
         &maps[i], kElementCodes[static_cast<std::size_t>(spec.element)],
         static_cast<std::uint32_t>(spec.rank), const_cast<std::byte*>(address), spec.dims.data(),

@@ -64,18 +64,17 @@ struct ListChunk {
 void read_chunk(const GpuLaunch& launch, const KilnGpuArgs& args, std::int64_t first,
                 ListChunk& chunk);
 
-/// What tensor maps may describe, in the order of MapOperand.
-inline constexpr std::size_t kMapOperands = 6;
-inline std::array<const void*, kMapOperands> map_addresses(const KilnGpuArgs& args) {
-  return {args.a, args.b, args.d, args.workspace, args.scale_a, args.scale_b};
-}
+/// Tensor maps of one launch.
+inline constexpr std::size_t kMostMaps = 8;
+/// Where the memory begins that each map of a launch describes, in their order. What an expression
+/// reads may begin anywhere: its maps at a multiple of 16 bytes before, where kernels read it
+/// without them.
+std::array<const void*, kMostMaps> map_addresses(const GpuLaunch& launch, const KilnGpuArgs& args);
 
 /// A module with one launch description bound to it: everything about a call but its pointers.
 /// Immutable, thread-safe.
 class GpuKernel {
  public:
-  static constexpr std::size_t kMostMaps = 8;
-
   /// Errors: device (a missing entry, more shared memory than there is).
   static Result<GpuKernel> make(SharedModule module, GpuLaunch launch);
 

@@ -150,6 +150,9 @@ KILN_DEVICE u16 load_shared_half(u32 from) {
   kiln_emu_ops->shared_load(&x, from, 2);
   return x;
 }
+KILN_DEVICE void load_shared(u16& x, u32 from) { kiln_emu_ops->shared_load(&x, from, sizeof(x)); }
+KILN_DEVICE void load_shared(u32& x, u32 from) { kiln_emu_ops->shared_load(&x, from, sizeof(x)); }
+KILN_DEVICE void load_shared(u64& x, u32 from) { kiln_emu_ops->shared_load(&x, from, sizeof(x)); }
 KILN_DEVICE void store_shared_word(u32 to, u32 value) { kiln_emu_ops->shared_store(to, &value, 4); }
 KILN_DEVICE void prefetch_line(const void*) {}
 KILN_DEVICE void store_shared_pair(u32 to, u32 low, u32 high) {

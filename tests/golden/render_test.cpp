@@ -365,6 +365,13 @@ const Case kCases[] = {
      "promote=1 halves=1",
      "cuda/common/workspace.h cuda/wgmma/split.cu cuda/wgmma/tile.h cuda/wgmma/copy.h "
      "cuda/wgmma/wgmma.cu"},
+    {"cuda_wgmma_bring", "sm_90a", 132,
+     "bf16 N T 4096 4096 4096 align=16 epilogue=d=gelu(acc+b[n])*r[m,n]+s[n,m]",
+     "cuda_wgmma left=128 right=128 stages=4 warpgroups=2 pingpong=1 swap=0 cluster_left=1 "
+     "cluster_right=1 sharing=tiles splits=1 along=left group=8 pack_a=0 pack_b=0 keep_right=0 "
+     "promote=0 bring=1",
+     "cuda/wgmma/bring_ptx.h cuda/wgmma/bring.h cuda/wgmma/consumer.h cuda/wgmma/ring.h "
+     "cuda/wgmma/store.h"},
     {"cuda_wgmma_expression", "sm_90a", 132,
      "bf16 N T 4096 4096 4096 align=16 "
      "epilogue=y=acc*s[m]+b[n]:bf16;d=where(y>c[],tanh(y),y/3)*r[n,m]+m-n;q[m]=sum(y*y);"

@@ -117,6 +117,15 @@ KILN_DEVICE Words words_at_edge(const Output& out, i64 row, i64 column) {
   //% include expression/words_at_edge
   return w;
 }
+//% if bring
+/// The matrices that come through the ring, where lanes read them from memory instead.
+template <int kDown, int kRight>
+KILN_DEVICE void words_under(Words& w, const Output& out, i64 row, i64 column) {
+  const bool first = row < out.rows && column < out.columns;
+  const bool second = row + kDown < out.rows && column + kRight < out.columns;
+  //% include expression/words_under
+}
+//% end
 /// What is read of single values for one element.
 template <bool Inside>
 KILN_DEVICE Extras vectors_at(const Output& out, i64 row, i64 column) {

@@ -21,3 +21,35 @@ KILN_DEVICE void pin_sums(Acc (&sums)[kSums]) {
   _Pragma("unroll") for (int r = 0; r < kSums; ++r) pin(sums[r]);
 }
 //% end
+//% if bring
+
+/// The parts of a tile, one after the other (bring.h).
+struct Parts {
+  const Shared& shared;
+  PartTurn& turn;
+  int group;
+  bool there;  // otherwise lanes read memory
+  u32 part;    // the warpgroup's, of the turns at hand
+
+  __device__ __forceinline__ void before(int of_tile) {
+    if (!there || of_tile % kTurnsOfPart != 0) return;
+    //% if pingpong
+    mbarrier_wait(shared.parts_full + (group * kParts + turn.place) * 8, turn.parity);
+    part = shared.parts + turn.place * kPartBytes;
+    //% else
+    mbarrier_wait(shared.full + turn.stage * 8, turn.parity);
+    part = shared.ring + turn.stage * kStageBytes + group * kBroughtBytes;
+    //% end
+  }
+  __device__ __forceinline__ void behind(int of_tile, int lane) {
+    if (!there || of_tile % kTurnsOfPart != kTurnsOfPart - 1) return;
+    __syncwarp();
+    //% if pingpong
+    if (lane == 0) mbarrier_arrive(shared.parts_empty + turn.place * 8);
+    //% else
+    release(shared.empty + turn.stage * 8, lane);
+    //% end
+    turn.step();
+  }
+};
+//% end

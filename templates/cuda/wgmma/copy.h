@@ -170,6 +170,12 @@ KILN_DEVICE int rows_of(i64 rows, int tile) {
 //% end
 /// One thread fills the ring.
 KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
+                          //% if bring
+                          const BroughtMaps& brought,
+                          //% end
+                          //% if bring && !clip
+                          const KilnGpuArgs& args,
+                          //% end
                           //% if clip
                           const KilnGpuArgs& args,
                           const Maps& maps
@@ -195,6 +201,9 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
   const u16 same_left = kClusterRight > 1 ? (1 << kCluster) - 1 : 1;
   const u16 same_right = kClusterLeft > 1 ? (1 << kCluster) - 1 : 1;
   Turn turn;
+  //% if bring && pingpong
+  PartTurn parts;
+  //% end
   Work work;
   bool more = scheduler.take(work);
   // Everything before this overlaps with the end of the grid before.
@@ -225,6 +234,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
     constexpr int batch_of_a = 0;
     //% end
     for (int i = 0; i < work.count; ++i) {
+      //% if bring && pingpong
+      // Late, so that the other warpgroup has read its tile's, and early enough to be there in
+      // time.
+      if (i == max(0, work.count - 1 - kStages)) bring_tile(shared, parts, args, brought, work);
+      //% end
       mbarrier_wait(shared.empty + turn.stage * 8, turn.parity ^ 1);
       const u32 barrier = shared.full + turn.stage * 8;
       const u32 to = shared.ring + turn.stage * kStageBytes;
@@ -366,5 +380,11 @@ KILN_DEVICE void copy_all(const Shared& shared, TileScheduler scheduler,
       //% end
       turn.step();
     }
+    //% if bring && pingpong
+    if (work.count == 0) bring_tile(shared, parts, args, brought, work);
+    //% end
+    //% if bring && !pingpong
+    bring_tile(shared, turn, args, brought, work);
+    //% end
   }
 }

@@ -16,7 +16,14 @@ store_gated(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
 //% else
 //% if ahead
 store_tile(sums, work, args, map_d, shared.buffers, ahead, kRowOffset, group, thread);
-//% else
+//% end
+//% if bring && pingpong
+store_tile(sums, work, args, map_d, shared.buffers, shared, parts, kRowOffset, group, thread);
+//% end
+//% if bring && !pingpong
+store_tile(sums, work, args, map_d, shared.buffers, shared, turn, kRowOffset, group, thread);
+//% end
+//% if !ahead && !bring
 store_tile(sums, work, args, map_d, shared.buffers, kRowOffset, group, thread);
 //% end
 //% end

@@ -16,6 +16,9 @@ KILN_DEVICE void run_consumer(const Shared& shared, TileScheduler scheduler,
   const int thread = int(threadIdx.x) & 127, lane = thread & 31;
   Acc sums[kSubtiles][kSums];
   Turn turn;
+  //% if bring && pingpong
+  PartTurn parts;
+  //% end
   Work work;
   //% if scale_d
   u32 tile = 0;
@@ -122,6 +125,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
               const __grid_constant__ KilnTensorMap map_scale_a,
               const __grid_constant__ KilnTensorMap map_scale_b
               //% end
+              //% if bring
+              //% include expression/brought_maps
+              //% end
     ) {
   extern __shared__ __align__(1024) unsigned char shared_bytes[];
   const Shared shared = Shared::at(shared_address(shared_bytes));
@@ -168,6 +174,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < kMeetings; ++i)
       mbarrier_init(shared.buffers + kMeetingBarriersAt + i * 8, 1);
     //% end
+    //% if bring && pingpong
+    for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(shared.parts_full + i * 8, 1);
+    for (int i = 0; i < kParts; ++i) mbarrier_init(shared.parts_empty + i * 8, kReaders);
+    //% end
     mbarrier_init_fence();
   }
   //% if groups
@@ -204,6 +214,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   //% end
   if (group == kWarpgroups) {
     give_registers<kCopyRegisters>();
+    //% if bring
+    //% include expression/brought_pointers
+    //% end
     //% if clip
     Maps maps{&map_left, &map_right, &map_left, &map_right};
     //% if clip_left
@@ -216,7 +229,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     maps.scale_a = &map_scale_a;
     maps.scale_b = &map_scale_b;
     //% end
+    //% if bring
+    if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, brought, args, maps);
+    //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, args, maps);
+    //% end
     //% else
     //% if tma_scales
     if (threadIdx.x == kWarpgroups * 128)
@@ -225,7 +242,12 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     //% if lists
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, args);
     //% else
+    //% if bring
+    if (threadIdx.x == kWarpgroups * 128)
+      copy_all(shared, scheduler, brought, args, &map_left, &map_right);
+    //% else
     if (threadIdx.x == kWarpgroups * 128) copy_all(shared, scheduler, &map_left, &map_right);
+    //% end
     //% end
     //% end
     //% end

@@ -11,6 +11,9 @@ struct Shared {
   u32 scales;  // of each place of the ring
   //% end
   //% end
+  //% if bring && pingpong
+  u32 parts, parts_full, parts_empty;  // of matrices that an expression reads (bring.h)
+  //% end
   static __device__ __forceinline__ Shared at(u32 base) {
     Shared s;
     s.ring = base;
@@ -23,10 +26,21 @@ struct Shared {
     s.full = s.scales + kStages * kScaleBytes;
     //% end
     //% else
+    //% if bring && pingpong
+    s.parts = (s.buffers + kStoreBytes + 1023) / 1024 * 1024;
+    s.full = s.parts + kParts * kPartBytes;
+    //% else
     s.full = s.buffers + kStoreBytes;
     //% end
+    //% end
     s.empty = s.full + kStages * 8;
+    //% if bring && pingpong
+    s.parts_full = s.empty + kStages * 8;
+    s.parts_empty = s.parts_full + 2 * kParts * 8;
+    s.flags = s.parts_empty + kParts * 8;
+    //% else
     s.flags = s.empty + kStages * 8;
+    //% end
     return s;
   }
 };

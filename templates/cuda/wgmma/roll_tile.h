@@ -4,6 +4,24 @@
 
 constexpr int kTurns = kSubtiles * kSums / kHeld;
 
+//% if bring
+template <typename Lines>
+KILN_DEVICE u32 place_in(u32 part, int left, int right) {
+  const int line = Lines::kAlongRight ? left : right;
+  const int byte = (Lines::kAlongRight ? right : left) * Lines::kSize;
+  return part + u32(byte / Lines::kBox * (Lines::kLines * Lines::kBox)) +
+         swizzled_byte(line, byte % Lines::kBox / 16, Lines::kBox) + u32(byte % 16);
+}
+/// What came through the ring for two sums, of neighbouring right rows.
+KILN_DEVICE void words_of_part(Words& w, u32 part, int left, int right) {
+  //% include expression/words_of_part
+}
+/// What came through the ring for a turn; `left`, `right`: of sum 0 in the part.
+KILN_DEVICE void take_words(Words (&words)[kHeld / 2], u32 part, int left, int right) {
+  _Pragma("unroll") for (int e = 0; e < kHeld; e += 2)
+    words_of_part(words[e / 2], part, left + (e & 2) * 4, right + e / 4 * 8);
+}
+//% end
 /// What one turn sees.
 namespace of_turn {
 constexpr int kSums = kHeld;
@@ -115,6 +133,9 @@ KILN_DEVICE void store_tile(
     //% if ahead
     const Ahead& loaded,
     //% end
+    //% if bring
+    const Shared& shared, PartTurn& part_turn,
+    //% end
     u32 row_offset, int group, int thread) {
   //% if row_groups
   Output out = output_of_group(args, work.batch, work.first_row, work.rows);
@@ -153,6 +174,9 @@ KILN_DEVICE void store_tile(
   constexpr int kUnrolled = kTurns;
   //% else
   constexpr int kUnrolled = 1;
+  //% if bring
+  Parts parts{shared, part_turn, group, brings(out), 0};
+  //% end
   // What the next turn needs of matrices is on its way while this one computes.
   Words next[kHeld / 2];
   load_turn(next, out, at, 0, lane);
@@ -187,6 +211,15 @@ KILN_DEVICE void store_tile(
     Words words[kHeld / 2];
     _Pragma("unroll") for (int e = 0; e < kHeld / 2; ++e) words[e] = next[e];
     if (turn + 1 < kTurns) load_turn(next, out, at, turn + 1, lane);
+    //% if bring
+    parts.before(turn);
+    if (parts.there)
+      take_words(words, parts.part, warp * 16 + lane / 4,
+                 turn % kTurnsOfPart * (kHeld * 2) + lane % 4 * 2);
+    else
+      of_turn::load_under_turn(words, out, left + lane / 4, right + lane % 4 * 2);
+    parts.behind(turn, lane);
+    //% end
     //% end
     //% if gate
     of_turn::finish_sums(some, out, left + lane / 4, right + lane % 4 * 2, words, at.inside,

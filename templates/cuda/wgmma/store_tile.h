@@ -83,6 +83,17 @@ KILN_DEVICE void load_words(Words (&words)[kTogether / 2], const Output& out, i6
     }
   }
 }
+//% if bring
+/// The matrices that did not come through the ring.
+KILN_DEVICE void load_under_turn(Words (&words)[kTogether / 2], const Output& out, i64 left,
+                                 i64 right) {
+  constexpr int kDown = kSwap ? 1 : 0, kRight = kSwap ? 0 : 1;
+  _Pragma("unroll") for (int e = 0; e < kTogether; e += 2) {
+    const i64 l = left + (e & 2) * 4, r = right + e / 4 * 8;
+    words_under<kDown, kRight>(words[e / 2], out, row_of(l, r), column_of(l, r));
+  }
+}
+//% end
 template <bool Inside>
 KILN_DEVICE void make_extras(Extras (&extras)[kTogether], const Words (&words)[kTogether / 2],
                              const Output& out, i64 left, i64 right, int i) {

@@ -142,6 +142,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   v["overlaps"] = "0";
   v["together"] = "0";
   v["rolled"] = "0";
+  v["bring"] = "0";
   v["integer"] = value_of(g.accumulator == s32);
   v["mx_scales"] = "0";
   v["scales"] = value_of(g.a.q.scale != Scale::none || g.b.q.scale != Scale::none);
@@ -169,9 +170,9 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
   }
 }
 
-void add_pairs(Parameters& to, const Gemm& gemm, Index along) {
-  to.texts.merge(
-      expression::pairs_of(epilogue_of(gemm), types_of_epilogue(gemm), along, dialect_of(gemm)));
+void add_pairs(Parameters& to, const Gemm& gemm, Index along, bool brings) {
+  to.texts.merge(expression::pairs_of(epilogue_of(gemm), types_of_epilogue(gemm), along, brings,
+                                      dialect_of(gemm)));
 }
 
 void add_tile_scheduler(TemplateValues& to, const Gemm& gemm, Sharing sharing, Along along,

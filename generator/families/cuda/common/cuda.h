@@ -19,7 +19,7 @@ void add_common(Parameters& to, const Problem& problem, const DeviceCaps& device
 
 /// For `rolled` kernels, whose lanes hold two neighbours along `along`:
 /// templates/cuda/common/pairs.h.
-void add_pairs(Parameters& to, const Gemm& gemm, Index along);
+void add_pairs(Parameters& to, const Gemm& gemm, Index along, bool brings = false);
 
 /// What templates/cuda/common/tile_scheduler.h and partials.h ask about; bands along the left side
 /// are rows of tiles.

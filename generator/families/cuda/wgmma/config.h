@@ -31,6 +31,7 @@ struct CudaWgmma {
   bool alternate = false;   // promote: the two warpgroups of a tile take turns at the tensor cores
   bool tma_scales = false;  // scales of blocks along k are brought by the copy engine
   bool gather = false;      // rows of A by index are copied as they are needed, not packed first
+  bool bring = false;       // matrices that an expression reads come through the ring
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {
@@ -56,7 +57,8 @@ struct CudaWgmma {
                       Field<C, bool>{"halves", &C::halves, 1, true},
                       Field<C, bool>{"alternate", &C::alternate, 1, true},
                       Field<C, bool>{"tma_scales", &C::tma_scales, 1, true},
-                      Field<C, bool>{"gather", &C::gather, 1, true}};
+                      Field<C, bool>{"gather", &C::gather, 1, true},
+                      Field<C, bool>{"bring", &C::bring, 1, true}};
   }
 };
 

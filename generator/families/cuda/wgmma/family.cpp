@@ -25,7 +25,7 @@ namespace {
 using cuda::wgmma_sizes;
 using cuda::WgmmaSizes;
 
-constexpr std::array<std::string_view, 50> kFiles{"cuda/common/abi.h",
+constexpr std::array<std::string_view, 52> kFiles{"cuda/common/abi.h",
                                                   "cuda/common/list_abi.h",
                                                   "cuda/common/list_chunk.h",
                                                   "cuda/common/types.h",
@@ -55,6 +55,8 @@ constexpr std::array<std::string_view, 50> kFiles{"cuda/common/abi.h",
                                                   "cuda/wgmma/tile.h",
                                                   "cuda/wgmma/ring.h",
                                                   "cuda/wgmma/tma_scales.h",
+                                                  "cuda/wgmma/bring_ptx.h",
+                                                  "cuda/wgmma/bring.h",
                                                   "cuda/wgmma/copy.h",
                                                   "cuda/wgmma/gather_ptx.h",
                                                   "cuda/wgmma/gather.h",
@@ -231,6 +233,14 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
        return !c.tma_scales ||
               (cuda::scales_may_be_copied(p.gemm) && !c.swap && c.sharing == Sharing::tiles);
      }},
+    {"bring=1 needs sharing=tiles, gather=0 and one to three matrices of D's shape that the "
+     "epilogue "
+     "reads, whose lines begin at multiples of 16 bytes and of which a place of the ring holds "
+     "some "
+     "turns of a tile; no lists, no scales of blocks, no columns beside groups of rows",
+     [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
+       return !c.bring || cuda::may_bring(p.gemm, c, w);
+     }},
     {"scale_order: fewer than 2^31 scales of either operand",
      [](const Problem& p, const DeviceCaps&, const CudaWgmma&, const WgmmaSizes&) {
        constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -364,6 +374,12 @@ void visit_sharings(const Problem& p, const DeviceCaps& d, CudaWgmma c,
   c.sharing = Sharing::tiles;
   c.splits = 1;
   visit(c);
+  if (cuda::may_bring(p.gemm, c, wgmma_sizes(p, d, c))) {
+    CudaWgmma bringing = c;
+    bringing.bring = true;
+    bringing.stages = most_stages(p, d, bringing);
+    if (bringing.stages >= 2) visit(bringing);
+  }
   if (cuda::scales_may_be_copied(p.gemm) && !c.swap) {
     CudaWgmma copied = c;
     copied.tma_scales = true;

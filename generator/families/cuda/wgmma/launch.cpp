@@ -112,6 +112,31 @@ TensorMapSpec map_of_scales(const Gemm& g, const CudaWgmma& c, MapOperand which)
   return tensor_map(lines);
 }
 
+/// Of a matrix that an expression reads: boxes of bring.h.
+TensorMapSpec map_of_brought(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c,
+                             const BroughtMatrix& m) {
+  const std::int64_t size = size_of(m.type);
+  const int right = w.turns_of_part * 2 * w.held;  // of a part, which has 64 left rows
+  const bool along_right = m.of_rows != c.swap;
+  const int bytes = static_cast<int>(size) * (along_right ? right : 64);
+  const int box = bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 16;
+  MapLines lines{
+      .operand = m.which == Operand::residual
+                     ? MapOperand::residual
+                     : static_cast<MapOperand>(static_cast<std::size_t>(MapOperand::extra) +
+                                               index_of_extra(m.which)),
+      .offset = 0,
+      .type = m.type,
+      .length = m.of_rows ? g.n : g.m,
+      .lines = m.of_rows ? g.m : g.n,
+      .batch = batch_stride(g, m.which) == 0 ? 1 : g.batch,
+      .pitch = leading_dimension(g, m.which) * size,
+      .stride = batch_stride(g, m.which) * size,
+      .box_length = box / static_cast<int>(size),
+      .box_lines = along_right ? 64 : right};
+  return tensor_map(lines);
+}
+
 /// Blocks cover an operand that is copied as it is; one that is transposed is copied tile by tile,
 /// several tiles a block.
 GpuStep pack_step(const Problem& p, const DeviceCaps& d, const WgmmaSizes& w) {
@@ -192,6 +217,8 @@ GpuLaunch wgmma_launch(const Problem& p, const DeviceCaps& d, const CudaWgmma& c
   if (c.tma_scales)
     for (const MapOperand which : {MapOperand::scale_a, MapOperand::scale_b})
       add_map(map_of_scales(g, c, which));
+  if (c.bring)
+    for (const BroughtMatrix& m : brought_matrices(g)) add_map(map_of_brought(w, g, c, m));
   out.steps.push_back(step);
   if (c.sharing == Sharing::summed) out.steps.push_back(sum_step(w, c, gated(g)));
   return out;

@@ -45,6 +45,7 @@ constexpr double kShownPingpong = 0.5, kShown = 1.1;  // of it, before another t
 /// Instructions a cycle of a quarter of an SM that finish sums: of two warpgroups' warps beside
 /// each other, of one's [trial].
 constexpr double kFinishRate = 0.9, kFinishRateOfOne = 0.6;
+constexpr double kWaitOfTurn = 600;    // cycles until a turn's matrices are there [measured]
 constexpr double kShownBeside = 0.1;   // of what another warpgroup's products could hide [trial]
 constexpr double kStreamTurns = 1.27;  // stream-K by turns, where tiles end within k [fit]
 constexpr double kStreamRound = 0.1;   // of a tile, for the uneven end of stream-K [trial]
@@ -139,13 +140,17 @@ double out_of_registers(const Problem& p, const WgmmaSizes& w, const CudaWgmma& 
   return c.paired ? kStorePaired : kStoreBox * size_of(p.gemm.d.dtype) / 2;
 }
 
-/// Cycles until a tile's elements have gone through the expression behind the product.
-double expression_cycles(const Problem& p, const CudaWgmma& c) {
+/// Cycles until a tile's elements have gone through the expression behind the product. The work of
+/// an expression has a wait for matrices, once for each turn of a tile, which is none for those
+/// that are brought.
+double expression_cycles(const Problem& p, const WgmmaSizes& w, const CudaWgmma& c) {
   const double threads = 128.0 * c.warpgroups * (c.pingpong ? 0.5 : 1);
   const double elements = double(c.left) * c.right / (gated(p.gemm) ? 2 : 1);
   const double of_thread = expression::work_of(epilogue_of(p.gemm)) * elements / threads;
-  return of_thread *
-         (c.pingpong || c.warpgroups == 1 ? 1 / kFinishRateOfOne : c.warpgroups / kFinishRate);
+  const double cycles = of_thread * (c.pingpong || c.warpgroups == 1 ? 1 / kFinishRateOfOne
+                                                                     : c.warpgroups / kFinishRate);
+  const double waits = c.bring ? kWaitOfTurn * w.parts_of_tile * w.turns_of_part : 0;
+  return std::max(0.0, cycles - waits);
 }
 
 /// Bytes of rows that copies ask for and that do not exist; behind a group's lie the next one's.
@@ -211,7 +216,7 @@ double wgmma_ns(const Problem& p, const DeviceCaps& d, const CudaWgmma& c, const
   const double shown = c.pingpong ? kShownPingpong : kShown;
   const double stages = stages_of_tile(p.gemm, w.depth) / splits * stage_cycles(p, w, c, ghz);
   // Where warpgroups take turns, what one computes of its tile is behind the other's products.
-  const double computed = expression_cycles(p, c);
+  const double computed = expression_cycles(p, w, c);
   const double shown_of_it =
       c.pingpong ? kShownBeside * computed + std::max(0.0, computed - stages) : computed;
   // Two warpgroups that take turns wait for each other where a tile ends in the middle of k.

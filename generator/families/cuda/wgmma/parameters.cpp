@@ -145,6 +145,12 @@ void add_sizes(Parameters& out, const Problem& p, const WgmmaSizes& w, const Cud
     add("kStoreBuffers", w.store_buffers, "of each warp");
   }
   if (rolls(p.gemm, c)) add("kHeld", w.held, "sums of a thread that are finished together");
+  if (c.bring) {
+    add("kTurnsOfPart", w.turns_of_part, "turns for which a part of matrices is brought");
+    add("kPartRight", w.turns_of_part * 2 * w.held, "right rows of such a part");
+    add("kParts", w.parts_of_tile, "parts of a tile");
+    if (c.pingpong) add("kPartBytes", w.part_bytes, "bytes of a part");
+  }
   if (const Together together = wgmma_together(p.gemm, c, w); together.of_row > 1)
     add("kRightTogether", c.swap ? together.of_column : together.of_row,
         "right rows of which lanes make one of the values that are reduced");
@@ -164,6 +170,7 @@ void add_sizes(Parameters& out, const Problem& p, const WgmmaSizes& w, const Cud
       flag("kRightAcrossK", w.right.across_k, "the right operand's rows are neighbours"));
   hint("kLeftHint", c.keep_right ? "0x12F0000000000000" : "0x1000000000000000",
        "L2 policy: evict first, or normal");
+  if (c.bring) hint("kBroughtHint", "0x1000000000000000", "of matrices that an expression reads");
   hint("kRightHint", c.keep_right ? "0x14F0000000000000" : "0x1000000000000000",
        "L2 policy: evict last, or normal");
 }
@@ -196,7 +203,7 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   v["pack"] = v["unaligned"] = value_of(!c.halves && (c.pack_a || c.pack_b));
   v["swap"] = value_of(c.swap);
   v["together"] = value_of(wgmma_together(p.gemm, c, w).of_row > 1);
-  if (rolls(p.gemm, c)) add_pairs(out, p.gemm, c.swap ? Index::m : Index::n);
+  if (rolls(p.gemm, c)) add_pairs(out, p.gemm, c.swap ? Index::m : Index::n, c.bring);
   v["list_maps"] = v["lists"];
   v["groups_right"] = value_of(c.swap && (v["row_groups"] == "1" || v["lists"] == "1"));
   v["store"] = w.store == WgmmaSizes::Store::tma      ? "tma"
@@ -205,6 +212,7 @@ Parameters wgmma_parameters(const Problem& p, const DeviceCaps& d, const CudaWgm
   v["paired"] = value_of(c.paired);
   v["rolled"] = value_of(rolls(p.gemm, c));
   v["ahead"] = value_of(loads_ahead(p.gemm, c, w));
+  v["bring"] = value_of(c.bring);
   v["clip"] = value_of(c.clip);
   v["clip_left"] = value_of(w.clip_left);
   v["clip_right"] = value_of(w.clip_right);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "generator/expression/code.h"
 #include "generator/families/cuda/common/groups.h"
@@ -92,7 +93,8 @@ std::int64_t copied_scale_bytes(const WgmmaSizes& w, const CudaWgmma& c) {
 WgmmaRegisters wgmma_registers(const Gemm& g, const CudaWgmma& c, bool scale_pairs) {
   const bool scales_of_both = g.d.q.scale != Scale::none && g.a.q.scale != Scale::none;
   const bool cut = c.sharing != Sharing::tiles || g.grouping() == Grouping::k ||
-                   lists_products(g) || c.gather || (gated(g) && (scales_of_both || scale_pairs));
+                   lists_products(g) || c.gather || c.bring ||
+                   (gated(g) && (scales_of_both || scale_pairs));
   switch (c.warpgroups) {
     case 1:
       return {255, 240, 56};
@@ -136,16 +138,38 @@ int held_sums(const WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
   const int sums_of_d = w.right.factors ? w.accumulators / 2 : w.accumulators;
   double of_sum = (gated(g) ? 2 : 1) + double(x.operands().size() + x.outputs().size());
   for (const ExtraOperand& operand : x.operands())
-    if (!operand.index.empty()) of_sum += 0.5;
+    if (!operand.index.empty() && !(c.bring && expression::is_matrix(operand))) of_sum += 0.5;
   constexpr int kOthers = 36;  // addresses, temporaries: without, some tiles spilled
   for (int held = 16; held > 4; held /= 2)
     if (sums_of_d % held == 0 && (c.paired || held * of_sum + kOthers <= room)) return held;
   return 4;
 }
 
+/// Brought::kBytes of templates/cuda/wgmma/bring.h, of all warpgroups and matrices.
+std::int64_t bytes_of_part(const Gemm& g, const CudaWgmma& c, int right) {
+  std::int64_t bytes = 0;
+  for (const BroughtMatrix& m : brought_matrices(g))
+    bytes += std::int64_t{64} * right * size_of(m.type);
+  return bytes * (c.pingpong ? 1 : c.warpgroups);
+}
+
+void add_parts(WgmmaSizes& w, const Gemm& g, const CudaWgmma& c) {
+  const int sums = w.right.factors ? w.accumulators / 2 : w.accumulators;
+  const int subtiles = w.left.factors ? w.subtiles / 2 : w.subtiles;
+  const int turns = sums / w.held;  // of 64 left rows
+  for (int of_part = turns; of_part > 0 && w.turns_of_part == 0; --of_part) {
+    const std::int64_t bytes = bytes_of_part(g, c, of_part * 2 * w.held);
+    if (turns % of_part != 0 || bytes == 0 || bytes > w.stage_bytes) continue;
+    w.turns_of_part = of_part;
+    w.part_bytes = bytes;
+    w.parts_of_tile = turns / of_part * subtiles;
+  }
+}
+
 void add_shared(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
   const std::int64_t right_rows = w.right.across_k ? round_up(c.right, 64) : c.right;
   w.stage_bytes = (c.left + right_rows) * kRowBytes * w.parts;
+  if (rolls(p.gemm, c)) add_parts(w, p.gemm, c);
   const std::int64_t buffer = 16 * w.chunk * w.d_bytes;
   std::int64_t scales = 0;
   if (c.tma_scales) {
@@ -156,6 +180,8 @@ void add_shared(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
   w.shared_bytes = c.stages * w.stage_bytes + scales + largest_bytes(w, p.gemm, c) +
                    c.warpgroups * 4 * w.store_buffers * buffer + c.stages * 16 + c.warpgroups * 4 +
                    w.table_bytes;
+  // Parts of their own lie where swizzles begin.
+  if (c.bring && c.pingpong) w.shared_bytes += w.parts_of_tile * (w.part_bytes + 24) + 1024;
 }
 
 void add_workspace(WgmmaSizes& w, const Problem& p, const CudaWgmma& c) {
@@ -277,7 +303,7 @@ bool rolls(const Gemm& g, const CudaWgmma& c) {
 }
 
 bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
-  if (!rolls(g, c) || c.sharing != Sharing::tiles) return false;
+  if (!rolls(g, c) || c.bring || c.sharing != Sharing::tiles) return false;
   int of_four = 0;  // registers of four sums
   bool reads = false;
   const Index along = c.swap ? Index::m : Index::n;
@@ -302,6 +328,36 @@ bool loads_ahead(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
   const int sums = w.subtiles * w.accumulators, of_d = gated(g) ? sums / 2 : sums;
   return reads && of_d <= kMostTurns * w.held &&
          sums + of_d / 4 * of_four + kOthers <= w.registers.multiply;
+}
+
+std::vector<BroughtMatrix> brought_matrices(const Gemm& g) {
+  const Expression x = epilogue_of(g);
+  const std::vector<DType> types = types_of_epilogue(g).operands;
+  const auto arguments = arguments_of_epilogue(g);
+  std::vector<BroughtMatrix> all;
+  for (std::size_t i = 0; i < x.operands().size(); ++i) {
+    const ExtraOperand& operand = x.operands()[i];
+    if (!expression::is_matrix(operand)) continue;
+    const Operand which =
+        arguments.empty() ? kOperands[index_of(Operand::x0) + i] : Operand::residual;
+    all.push_back({i, which, types[i], operand.index.back() == Index::n});
+  }
+  return all;
+}
+
+bool may_bring(const Gemm& g, const CudaWgmma& c, const WgmmaSizes& w) {
+  constexpr std::size_t kMostMatrices = 3;  // a launch has maps of other operands, too
+  const std::vector<BroughtMatrix> all = brought_matrices(g);
+  const auto fits = [&](const BroughtMatrix& m) {
+    const int size = size_of(m.type);
+    return leading_dimension(g, m.which) * size % 16 == 0 && size <= 4 &&
+           batch_stride(g, m.which) * size % 16 == 0 &&
+           (m.of_rows || g.grouping() != Grouping::rows);
+  };
+  // Other warps arrive at the barriers of places that bring scales of blocks or rows by index.
+  return w.parts_of_tile > 0 && all.size() <= kMostMatrices && std::ranges::all_of(all, fits) &&
+         c.sharing == Sharing::tiles && !lists_products(g) && !c.gather &&
+         !blocks_along_k(g.a.q.scale);
 }
 
 Together wgmma_together(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes) {

@@ -2,7 +2,9 @@
 // no template text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "generator/families/cuda/common/cuda.h"
 #include "generator/families/cuda/wgmma/config.h"
@@ -51,6 +53,10 @@ struct WgmmaSizes {
   int chunk;          // rows of the right operand that one buffer of D holds
   int store_buffers;  // of each warp
   int held;           // sums of a thread that are finished together
+  /// Turns of a tile for which one place holds what an expression reads of matrices, and such parts
+  /// of a tile; 0: not even one turn's fit, or there is nothing.
+  int turns_of_part, parts_of_tile;
+  std::int64_t part_bytes;
   std::int64_t stage_bytes, shared_bytes;
   WgmmaRegisters registers;
   /// Tiles of an odd number of 64 columns of D, of which two in a cluster have whole blocks that
@@ -79,6 +85,18 @@ bool rolls(const Gemm& gemm, const CudaWgmma& config);
 /// Whether a rolled tile has so few sums that what the expression reads of matrices is loaded
 /// before they are there; its turns then stand one behind the other.
 bool loads_ahead(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
+
+/// A matrix of D's shape that an expression reads.
+struct BroughtMatrix {
+  std::size_t place;  // among the expression's operands
+  Operand which;
+  DType type;
+  bool of_rows;  // its lines are rows of D
+};
+std::vector<BroughtMatrix> brought_matrices(const Gemm& gemm);
+
+/// Whether matrices that an expression reads may come through the ring (bring=1).
+bool may_bring(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
 
 /// Of what lanes make the values that an expression reduces, as keep_together() of store_tile.h has
 /// it. Where k is cut tiles may be finished elsewhere, element by element.
