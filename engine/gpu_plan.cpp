@@ -98,6 +98,7 @@ Status GpuPlan::launch(const KilnGpuArgs& args, gpu::Stream stream) const {
 KilnGpuArgs GpuPlan::arguments(const Operands& operands, void* workspace) const {
   KilnGpuArgs args = args_;
   bind_operands(args, operands, problem_.swapped);
+  gpu::take_host_values(problem_.gemm, args);
   if (lists_products(problem_.gemm)) {
     // One for the calls of a thread: a launch copies what it is given.
     thread_local std::vector<ListEntry> list;

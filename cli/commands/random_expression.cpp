@@ -16,11 +16,25 @@ namespace {
 namespace language = expression;
 
 /// Operands, of which a text has the first few that it draws.
-constexpr std::array kDrawnOperands{
-    "b[n]",         "r[m,n]",           "s[m]",      "t[n,m]:fp32", "c[]",
-    "e[batch,n]",   "f[batch,m,n]",     "g[n]:fp16", "h[m,n]:bf16", "i[batch]",
-    "j[m]:fp64",    "k[batch,n,m]",     "s2[m,n/2]", "s3[n/3]",     "s4[m/4,n]",
-    "s5[m/5]:bf16", "s6[batch,n/6,m/2]"};
+constexpr std::array kDrawnOperands{"b[n]",
+                                    "r[m,n]",
+                                    "s[m]",
+                                    "t[n,m]:fp32",
+                                    "c[]",
+                                    "e[batch,n]",
+                                    "f[batch,m,n]",
+                                    "g[n]:fp16",
+                                    "h[m,n]:bf16",
+                                    "i[batch]",
+                                    "j[m]:fp64",
+                                    "k[batch,n,m]",
+                                    "s2[m,n/2]",
+                                    "s3[n/3]",
+                                    "s4[m/4,n]",
+                                    "s5[m/5]:bf16",
+                                    "s6[batch,n/6,m/2]",
+                                    "s7[]:host",
+                                    "s9[]:bf16:host"};
 
 /// What is read of many elements: of each of them in {}.
 constexpr std::array kDrawnReductions{"sum[m]({})", "max[n]({})", "min[]({})",

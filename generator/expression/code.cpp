@@ -64,6 +64,7 @@ void add_values(TemplateValues& to, const Expression& expression) {
   to["behind_rows"] = flag(elements || (halves != nullptr && halves->stores_rows));
   to["behind_columns"] = flag(elements || (halves != nullptr && halves->stores_columns));
   to["reads_m"] = "0";
+  to["reads_host"] = flag(std::ranges::any_of(expression.operands(), &ExtraOperand::host));
   if (empty) return;
   const auto add = [&](const Program& program) {
     for (const auto& value : program.values)

@@ -23,6 +23,9 @@ struct Dialect {
   std::string_view operand, definition;
   /// The load of an operand: {x} is its name, {ld} its leading dimension's.
   std::string_view one, along_m, along_n, rows, columns;
+  /// The load of one in the host's memory, if kernels have its value in place of its address, and
+  /// that value of {type}, of the member {from} of a call.
+  std::string_view one_of_host = {}, value_in = {};
   /// The same where {per} neighbours of a row share an element, if that is written otherwise than
   /// by dividing {column}.
   std::string_view shared_along_n = {}, shared_rows = {}, shared_columns = {};
@@ -73,6 +76,8 @@ constexpr Dialect dialect_of_gpus(std::string_view (*type)(DType)) {
           .operand = "x.{x}",
           .definition = "x.{x}",
           .one = "to_real(*out.{x})",
+          .one_of_host = "to_real(out.{x})",
+          .value_in = "value_in<{type}>({from})",
           .store_rows = "out.{x}[row * out.{ld} + column] = from_real({value}, {type}{{}});",
           .store_columns = "out.{x}[column * out.{ld} + row] = from_real({value}, {type}{{}});",
           .store_value = "out.{x}[row * out.{ld} + column] = {value};",
@@ -127,7 +132,7 @@ constexpr Dialect of_rows_in_groups(Dialect dialect) {
 /// reduces blocks (`behind_blocks`), and whether it reads a value of each element that is the
 /// kernel's D (`kept_in_d`); `reads_pairs`: whether kernels fetch what is read of
 /// neighbours; `shares`: whether neighbours share elements of what is read or stored; `reads_m`:
-/// whether values are made of the index m.
+/// whether values are made of the index m; `reads_host`: whether it reads the host's memory.
 void add_values(TemplateValues& to, const Expression& expression);
 
 /// Whether one of the functions is made of e^x.

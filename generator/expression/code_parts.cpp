@@ -14,7 +14,9 @@ std::string_view load_of(const ExtraOperand& operand, const Dialect& dialect) {
   if (has_lines(operand) && shared) return along_row ? dialect.shared_rows : dialect.shared_columns;
   if (has_lines(operand)) return along_row ? dialect.rows : dialect.columns;
   if (along_row) return shared ? dialect.shared_along_n : dialect.along_n;
-  return has_index(operand, Index::m) ? dialect.along_m : dialect.one;
+  return has_index(operand, Index::m)                   ? dialect.along_m
+         : operand.host && !dialect.one_of_host.empty() ? dialect.one_of_host
+                                                        : dialect.one;
 }
 
 }  // namespace
@@ -173,6 +175,13 @@ void add_operand(Members& to, const ExtraOperand& operand, std::size_t i, std::s
     return to.add(fmt::format("const {}", type), fmt::format("x{}", i),
                   argument == Argument::bias ? "args.bias" : "args.residual",
                   argument == Argument::bias ? "" : " + batch * args.stride_d");
+  if (operand.host && !dialect.value_in.empty()) {
+    to.members += fmt::format("{} x{};\n", type, i);
+    to.pointers += fmt::format("out.x{} = {};\n", i,
+                               fmt::format(fmt::runtime(dialect.value_in), fmt::arg("type", type),
+                                           fmt::arg("from", fmt::format("args.extra[{}]", i))));
+    return;
+  }
   std::string offset;
   if (has_index(operand, Index::batch)) offset = fmt::format(" + batch * args.extra_stride[{}]", i);
   offset +=

@@ -212,6 +212,7 @@ Status may_replace(std::string_view what, std::span<const ExtraOperand> own,
     if (given.dtype && !expression::is_operand_type(*given.dtype))
       return refuse(
           fmt::format("dtype = {}: must be fp32, fp64, fp16 or bf16", kiln::name(*given.dtype)));
+    if (given.host && !given.index.empty()) return refuse("host is of an operand without indices");
     if (given.ld < 0 || (given.ld != 0 && !expression::has_lines(given)))
       return refuse(fmt::format("ld = {}: must be 0, or positive where it has m and n", given.ld));
   }

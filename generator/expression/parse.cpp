@@ -103,6 +103,7 @@ class Parser {
     if (program_.outputs.size() == kExpressionOutputs)
       stop(first, fmt::format("more than {} outputs beside d", kExpressionOutputs));
     ExtraOutput made{.target = declaration(target)};
+    if (made.target.host) stop(first, "host is of what an expression reads");
     need('=');
     const std::size_t at = at_;
     const bool line = is_line(made);
@@ -375,6 +376,11 @@ class Parser {
         if (!has_lines(operand)) stop(first, "ld is of an operand with the indices m and n");
         continue;
       }
+      if (said == "host") {
+        if (!operand.index.empty()) stop(first, "host is of an operand without indices");
+        operand.host = true;
+        continue;
+      }
       const auto type = dtype_from(said);
       if (!type || !is_operand_type(*type))
         stop(first, fmt::format("{}: a type of operands is fp32, fp64, fp16 or bf16", said));
@@ -422,8 +428,8 @@ class Parser {
     if (!same_indices(said, first_said))
       stop(first, fmt::format("{} has other indices than before", word));
     if ((said.dtype && said.dtype != first_said.dtype) ||
-        (said.ld != 0 && said.ld != first_said.ld))
-      stop(first, fmt::format("{} has another type or ld than before", word));
+        (said.ld != 0 && said.ld != first_said.ld) || (said.host && !first_said.host))
+      stop(first, fmt::format("{} has another type, ld or memory than before", word));
     return value({.op = Op::operand, .which = known->second});
   }
 

@@ -118,6 +118,7 @@ std::string memory_text(std::string_view name, const ExtraOperand& operand) {
   out += ']';
   if (operand.dtype) out += fmt::format(":{}", kiln::name(*operand.dtype));
   if (operand.ld != 0) out += fmt::format(":ld={}", operand.ld);
+  if (operand.host) out += ":host";
   return out;
 }
 

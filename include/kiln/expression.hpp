@@ -43,6 +43,9 @@ struct ExtraOperand {
   std::int64_t ld = 0;  ///< elements between lines, where it has both m and n; 0: tight
   /// Neighbouring rows and columns of D that share an element: 2 of n in `c[m,n/2]`.
   std::int64_t per_m = 1, per_n = 1;
+  /// `c[]:host`, of an operand without indices: a call reads it from the host's memory, as it reads
+  /// alpha, and hands the value on; a captured graph keeps it. On CPUs all memory is the host's.
+  bool host = false;
   /// Member by member, in order.
   bool operator==(const ExtraOperand&) const = default;
 };
@@ -82,8 +85,8 @@ KILN_API std::vector<std::string_view> expression_functions();
 ///
 /// An operand is a name with its indices, of `batch`, `m` and `n`, in the order of memory: `r[n,m]`
 /// is column-major; of `c[m,n/2]` two neighbours of a row share an element. `:bf16` behind it gives
-/// its type, `:ld=4100` its leading dimension. A name
-/// without brackets is a value of an earlier statement; `m` and `n` are the element's indices.
+/// its type, `:ld=4100` its leading dimension, `:host` that one value lies in the host's memory. A
+/// name without brackets is a value of an earlier statement; `m` and `n` are the element's indices.
 /// A statement whose name has indices stores to further memory (ExtraOutput): one element for each
 /// of D, or, where m, n or both are missing, what is made of sum(x), max(x), min(x) and
 /// logsumexp(x) over them, `s[m]=max(abs(acc))/448`. Later statements read it, `d=acc/s[m]`, and

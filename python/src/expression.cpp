@@ -93,12 +93,10 @@ Expression expression_of(const Expression& parsed, const ExpressionCall& call, O
     PyObject* const value = call.argument(name);
     if (value == nullptr)
       raise_type_error(fmt::format("{} is not given: the epilogue reads {}", name, name));
-    if (all[i].index.empty() && (PyFloat_Check(value) || PyLong_Check(value))) {
-      if (call.place.kind != Place::Kind::cpu)
-        raise_type_error(
-            fmt::format("{} is a number: must be an array on {}", name, call.place.device()));
+    if (all[i].host || (all[i].index.empty() && (PyFloat_Check(value) || PyLong_Check(value)))) {
       operands.extra.at(i) = &numbers.emplace_back(number(value, name));
       all[i].dtype = fp64;
+      all[i].host |= call.place.kind != Place::Kind::cpu;
       continue;
     }
     const Array array = call.read(value, name);

@@ -132,6 +132,17 @@ def test_expression(a, b):
          np.tanh(2 * product) - matrix)
 
 
+def test_scalars_are_numbers(a, b):
+    want = (a @ b) * 0.5
+    for scalar in ("s[]", "s[]:host"):
+        d = kiln.matmul(a, b, epilogue=f"d=acc*{scalar}", s=0.5)
+        np.testing.assert_allclose(d, want, rtol=1e-5)
+    d = kiln.matmul(a, b, epilogue="d=acc*s[]:host", s=np.float32(0.5))
+    np.testing.assert_allclose(d, want, rtol=1e-5)
+    with pytest.raises(TypeError, match="s = str: must be a number"):
+        kiln.matmul(a, b, epilogue="d=acc*s[]:host", s="half")
+
+
 def test_expressions_are_functions(a, b):
     from kiln import expressions as ex
 

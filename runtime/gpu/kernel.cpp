@@ -74,7 +74,17 @@ Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
 }
 
 KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands) {
-  return kernel_args<KilnGpuArgs>(problem, operands);
+  auto args = kernel_args<KilnGpuArgs>(problem, operands);
+  take_host_values(problem.gemm, args);
+  return args;
+}
+
+void take_host_values(const Gemm& gemm, KilnGpuArgs& args) {
+  [[maybe_unused]] const Status copied =
+      take_host_values(gemm, args, [](const void* from, void* to, std::size_t bytes) {
+        std::memcpy(to, from, bytes);
+        return Status{};
+      });
 }
 
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {

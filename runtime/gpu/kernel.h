@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "generator/problem/extent.h"
+#include "generator/problem/operand.h"
 #include "generator/problem/problem.h"
 #include "generator/space/gpu_launch.h"
 #include "kiln/engine.hpp"
@@ -47,6 +50,24 @@ Status launch(const GpuDevice& device, Function function, Dim3 grid, Dim3 block,
 /// the caller's, so this is where A and B are exchanged. A list is handed on as it is: steps want
 /// its canonical entries (canonical_entries()) in the place of `groups`.
 KilnGpuArgs gpu_args(const Problem& problem, const Operands& operands);
+
+/// Puts the values of an expression's operands in the host's memory in place of their addresses,
+/// which is what kernels have; none where the address is null. `read(from, to, bytes)` copies one
+/// to the host. Errors: as it has.
+template <typename F>
+Status take_host_values(const Gemm& gemm, KilnGpuArgs& args, F&& read) {
+  const auto operands = gemm.epilogue.expression.operands();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].host || args.extra[i] == nullptr) continue;
+    std::uintptr_t bits = 0;
+    const auto bytes = static_cast<std::size_t>(size_of(dtype_of(gemm, extra_operand(i))));
+    if (Status ok = read(args.extra[i], &bits, bytes); !ok) return ok;
+    args.extra[i] = reinterpret_cast<const void*>(bits);
+  }
+  return {};
+}
+/// Of operands that the host can read.
+void take_host_values(const Gemm& gemm, KilnGpuArgs& args);
 
 /// What the steps of a launch are given of a call: where rows are added, `d` is the product in the
 /// workspace, and what it is added to has places of its own.

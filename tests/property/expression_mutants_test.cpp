@@ -61,6 +61,10 @@ const Base kWgmmaBehind{
     "bf16 N T 150 200 96 epilogue=y=acc+b[n];d=y*rsqrt(sum[m](y*y)/200+1)*g[n] align=16",
     CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
 
+const Base kHost{
+    "expression_host", "sm_80",
+    "fp32 N N 37 45 20 epilogue=d=acc*s[]:host:fp64+t[]:host;q[m]=sum(acc*t[])",
+    CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
 const Base kHip{
     "expression_hip", "gfx942",
     "fp32 N N 37 300 20 batch=2 epilogue=y=tanh(acc)*s[m]+log(1+abs(acc))*b[n];"
@@ -122,6 +126,11 @@ const std::vector<Mutant> kMutants{
     {&kFunctions, "takes a root for its inverse", "return rsqrt(x)", "return Real(1) / x"},
     {&kFunctions, "reads a column-major operand by rows", "column * out.ld1 + row",
      "row * out.ld1 + column"},
+    {&kHost, "takes a value for an address", "value_in<float>(args.extra[1])",
+     "*static_cast<const float*>(args.extra[1])"},
+    {&kHost, "takes half of a value's bits", "value_in<double>(args.extra[0])",
+     "value_in<float>(args.extra[0])"},
+    {&kHost, "takes another operand's value", "(args.extra[1])", "(args.extra[0])"},
     {&kMma, "reads half precision as bf16", "Half{load_if(", "Bfloat{load_if("},
     {&kMma, "loads the next column", "extras_at(out, row, column + e)",
      "extras_at(out, row, column + e + 1)"},
@@ -259,8 +268,8 @@ TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest, &kBehind, &kAcross,
-                      &kWgmmaBehind, &kHip, &kHipRows, &kHipFp8, &kHipS8, &kCasts, &kHipCasts,
-                      &kFp8});
+                      &kWgmmaBehind, &kHost, &kHip, &kHipRows, &kHipFp8, &kHipS8, &kCasts,
+                      &kHipCasts, &kFp8});
 }
 
 }  // namespace kiln::expression_mutants_test

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <thread>
 
 #include "generator/problem/product_list.h"
@@ -87,6 +89,14 @@ Result<GpuOperandSets> GpuOperandSets::make(const GpuTools& tools, const Problem
       return tl::unexpected(ok.error());
     KilnGpuArgs args = gpu::gpu_args(problem, {});
     layout.point(args, g, base);
+    // A number like those of the device's memory, whatever the operand's type.
+    if (Status ok = gpu::take_host_values(g, args,
+                                          [](const void*, void* to, std::size_t bytes) {
+                                            std::memset(to, 0x3c, bytes);
+                                            return Status{};
+                                          });
+        !ok)
+      return tl::unexpected(ok.error());
     if (lists_products(g)) {
       std::vector<ListEntry>& list = out.lists_.emplace_back(entries_of(g, numbers.data(), args));
       args.groups = list.data();

@@ -241,7 +241,17 @@ struct GpuChecker::Impl {
     if (!set) return tl::unexpected(failure_of(set.error()));
     if (Status ok = prepare_d(**set, run); !ok) return tl::unexpected(failure_of(ok.error()));
     const KilnGpuArgs args = args_of(**set, run);
-    Status ran = kernel(args, tools->stream());
+    KilnGpuArgs given = args;
+    const auto to_host = [&](const void* from, void* to, std::size_t bytes) {
+      const gpu::Guest guest(device());
+      return gpu::check(
+          device().driver(),
+          device().driver().cuMemcpyDtoH(to, std::bit_cast<gpu::DevicePointer>(from), bytes),
+          "cuMemcpyDtoH");
+    };
+    if (Status ok = gpu::take_host_values(gemm(), given, to_host); !ok)
+      return tl::unexpected(failure_of(ok.error()));
+    Status ran = kernel(given, tools->stream());
     if (!ran) return tl::unexpected(Failure{Failure::Kind::load, ran.error().message});
     if (Status done = tools->wait(); !done)
       return tl::unexpected(Failure{Failure::Kind::crashed, done.error().message});

@@ -2,6 +2,18 @@
 // casts. Expects convert.h and the parameter Real.
 #pragma once
 
+//% if reads_host
+/// Of an operand in the host's memory: the bits of its value stand where an address would.
+template <typename T>
+KILN_DEVICE T value_in(const void* bits) {
+  union {
+    const void* all;
+    T value;
+  } x;
+  x.all = bits;
+  return x.value;
+}
+//% end
 //% if uses_relu
 KILN_DEVICE Real relu(Real x) { return x < Real(0) ? Real(0) : x; }  // NaN stays NaN
 //% end

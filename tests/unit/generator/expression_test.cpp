@@ -359,8 +359,11 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   expect("d=acc+b[n,batch]", "column 11: batch is the first index");
   expect("d=acc+b[n]*b[m]", "column 12: b has other indices than before");
   expect("d=acc+b[n]:s8", "column 12: s8: a type of operands is fp32, fp64, fp16 or bf16");
-  expect("d=acc+b[n]:bf16*b[n]:fp16", "column 17: b has another type or ld than before");
+  expect("d=acc+b[n]:bf16*b[n]:fp16", "column 17: b has another type, ld or memory than before");
   expect("d=acc+b[n]:ld=5", "column 12: ld is of an operand with the indices m and n");
+  expect("d=acc+b[n]:host", "column 12: host is of an operand without indices");
+  expect("q[]:host=max(acc)", "column 1: host is of what an expression reads");
+  expect("d=acc*b[]+b[]:host", "column 11: b has another type, ld or memory than before");
   expect("d=acc+b[m,n]:ld=0", "column 17: ld must be a number, 1 or more");
   expect("d=acc*1x", "column 8: a number ends with a letter");
   expect("d=acc*1e999", "column 7: not a number that fp64 has");
