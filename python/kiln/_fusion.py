@@ -11,12 +11,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+import torch
+
 from . import _kiln
 from ._fusion_graph import (
-    PRODUCTS, TYPES, VIEWS, Shape, is_fused_by_inductor, is_readable_product, is_widening, name_of,
-    sizes_of, value_of,
+    CODES, CODES_OF_D, TYPES, VIEWS, Shape, factors_of, is_fused_by_inductor, is_readable_product,
+    is_scaled, is_widening, name_of, sizes_of, value_of,
 )  # fmt: skip
 from ._fusion_growth import Growth, Operand
+from ._fusion_scaled import scaled_of
 from ._fusion_terms import Term, Text, Unsayable
 from .errors import Error
 
@@ -41,6 +44,12 @@ class Region:
     epilogue: str
     operands: Tuple[Operand, ...]
     outputs: Tuple[Output, ...]
+    #: D's type. None: A's.
+    out_dtype: Optional[torch.dtype] = None
+    numerics: str = "ieee"
+    #: The nodes of scales of blocks: of A [lines, blocks along k], of B [blocks along k, lines].
+    scale_a: Any = None
+    scale_b: Any = None
 
     @property
     def product(self) -> Any:
@@ -73,18 +82,22 @@ def reasons_behind(nodes: List[Any], at: int) -> List[str]:
 
 
 def _check_product(product: Any) -> None:
-    first, second = PRODUCTS[name_of(product)]
-    for name, node in (("D", product), ("A", product.args[first]), ("B", product.args[second])):
+    scaled = is_scaled(product)
+    for name, node in zip("DAB", (product, *factors_of(product))):
         shape, value = sizes_of(node), value_of(node)
         if shape is None:
             raise Unsayable(f"the sizes of {name} are symbols")
         if 0 in shape:
             raise Unsayable(f"{name} is empty")
-        if value.dtype not in TYPES or value.dtype != value_of(product).dtype:
+        of_codes = scaled and node is not product
+        known = value.dtype in (CODES if of_codes else TYPES)
+        if not known or (not of_codes and value.dtype != value_of(product).dtype):
             raise Unsayable(f"{name} is of type {value.dtype}")
         if not is_readable_product(shape, tuple(value.stride())):
             raise Unsayable(f"{name} has strides {tuple(value.stride())}")
-    if len(product.args) not in (2, 3) or {*product.kwargs} - {"alpha", "beta"}:
+    if scaled:
+        scaled_of(product)
+    elif len(product.args) not in (2, 3) or {*product.kwargs} - {"alpha", "beta"}:
         raise Unsayable(f"{name_of(product)} with these arguments")
 
 
@@ -117,9 +130,11 @@ def _grown(nodes: List[Any], at: int, reductions: str) -> Region:
 def _region_of(growth: Growth) -> Region:
     members = tuple(growth.values)
     leaving = [x for x in members if any(user not in growth.values for user in x.users)]
-    faulty = [x for x in leaving if not _may_leave(growth, x, leaving)]
+    codes = [x for x in leaving if value_of(x) is not None and value_of(x).dtype in CODES_OF_D]
+    faulty = [x for x in leaving if not _may_leave(growth, x, leaving)] or codes[1:]
     if faulty:
         raise _AtFault("a value that an epilogue does not store is needed outside", faulty)
+    of_d = value_of(codes[0] if codes else growth.product).dtype
     results = [growth.values[x].term for x in leaving]
     text = Text(results)
     stored: List[str] = []
@@ -127,7 +142,7 @@ def _region_of(growth: Growth) -> Region:
     for node, result in zip(leaving, results):
         indices = growth.sizes.ordered(result.per)
         dtype = value_of(node).dtype
-        is_like_d = len(indices) == len(growth.sizes.of) and dtype == value_of(growth.product).dtype
+        is_like_d = len(indices) == len(growth.sizes.of) and dtype == of_d
         if is_like_d and "d" not in outputs:
             name = left = "d"
         else:
@@ -142,15 +157,20 @@ def _region_of(growth: Growth) -> Region:
         # The language's limits: from the end, several at a time where there are many.
         raise _AtFault(str(error), list(members[-max(1, len(members) // 16) :])) from None
     used = _ids_of_all(results)
-    first, second = PRODUCTS[name_of(growth.product)]
+    a, b = factors_of(growth.product)
+    scaled = growth.scaled
     return Region(
         members,
         tuple(growth.absorbed),
-        growth.product.args[first],
-        growth.product.args[second],
+        a,
+        b,
         epilogue,
         tuple(x for x in growth.operands if id(x.term) in used),
         tuple(outputs[name] for name in order),
+        None if scaled is None and of_d == value_of(a).dtype else of_d,
+        scaled.numerics if scaled else "ieee",
+        scaled.blocks_a if scaled else None,
+        scaled.blocks_b if scaled else None,
     )
 
 
@@ -166,7 +186,10 @@ def _may_leave(growth: Growth, node: Any, leaving: List[Any]) -> bool:
         if _is_made_of(own.term, stored) and all(is_fused_by_inductor(x) for x in node.users):
             return False
     varying = {i for i in own.term.per if growth.sizes.of[i] != 1}
-    return value.dtype in TYPES and value.is_contiguous() and varying == {*own.labels} - {""}
+    if value.dtype in CODES_OF_D and len(own.term.per) != len(growth.sizes.of):
+        return False
+    known = value.dtype in TYPES or value.dtype in CODES_OF_D
+    return known and value.is_contiguous() and varying == {*own.labels} - {""}
 
 
 def _is_made_of(x: Term, stored: Set[int]) -> bool:

@@ -16,7 +16,11 @@ PRODUCTS = {
     "aten.bmm.default": (0, 1),
     "aten.addmm.default": (1, 2),
     "aten.baddbmm.default": (1, 2),
+    "aten._scaled_mm.default": (0, 1),
 }
+
+#: Those of codes of eight bits with scales.
+SCALED_PRODUCTS = {"aten._scaled_mm.default"}
 
 TYPES = {
     torch.float16: "fp16",
@@ -24,6 +28,10 @@ TYPES = {
     torch.float32: "fp32",
     torch.float64: "fp64",
 }
+
+#: Codes of eight bits, which PyTorch 1.13 lacks: of A and B of `SCALED_PRODUCTS`, and of D.
+CODES = {getattr(torch, x) for x in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, x)}
+CODES_OF_D = {getattr(torch, x) for x in ("float8_e4m3fn",) if hasattr(torch, x)}
 
 #: Same elements, other dimensions.
 VIEWS = {
@@ -64,6 +72,16 @@ def is_widening(node: Any) -> bool:
 
 def is_product(node: Any) -> bool:
     return name_of(node) in PRODUCTS
+
+
+def is_scaled(product: Any) -> bool:
+    return name_of(product) in SCALED_PRODUCTS
+
+
+def factors_of(product: Any) -> Tuple[Any, Any]:
+    """The nodes of A and B."""
+    a, b = PRODUCTS[name_of(product)]
+    return product.args[a], product.args[b]
 
 
 def is_fused_by_inductor(node: Any) -> bool:

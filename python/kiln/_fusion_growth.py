@@ -12,9 +12,10 @@ import torch
 
 from . import _kiln
 from ._fusion_graph import (
-    TYPES, VIEWS, Shape, changes_memory, is_product, is_readable, is_widening, name_of, sizes_of,
-    value_of, viewed_strides,
+    CODES_OF_D, TYPES, VIEWS, Shape, changes_memory, is_product, is_readable, is_scaled,
+    is_widening, name_of, sizes_of, value_of, viewed_strides,
 )  # fmt: skip
+from ._fusion_scaled import Scaled, scaled_of
 from ._fusion_terms import (
     POINTWISE, REDUCTIONS, Term, Unsayable, add, call, div, mul, operand, reduce, rounded, same,
     sub, term,
@@ -96,6 +97,7 @@ class Growth:
         self.product = nodes[at]
         self.reductions = reductions
         self.inside = inside
+        self.scaled: Optional[Scaled] = scaled_of(self.product) if is_scaled(self.product) else None
         self.sizes = _Sizes(sizes_of(self.product) or ())
         self.values: Dict[Any, _Value] = {}
         self.absorbed: Dict[Any, None] = {}
@@ -143,7 +145,12 @@ class Growth:
         labels = self.sizes.label(self.sizes.shape(indices), indices)
         product = Term("acc", per=frozenset(indices))
         arguments, numbers = self.product.args, self.product.kwargs
-        if len(arguments) == 3:
+        if self.scaled is not None:
+            for factor in self.scaled.factors:
+                product = mul(product, self._operand(factor, labels))
+            if self.scaled.bias is not None:
+                product = add(product, self._operand(self.scaled.bias, labels))
+        elif len(arguments) == 3:
             added = self._operand(arguments[0], labels)
             alpha, beta = numbers.get("alpha", 1), numbers.get("beta", 1)
             product = add(product if alpha == 1 else mul(product, alpha), added, alpha=beta)
@@ -159,6 +166,8 @@ class Growth:
             return
         if shape is None:
             raise Unsayable(f"{name or node.op}: not a tensor, or sizes that are symbols")
+        if name not in VIEWS and any(self._is_of_codes(x) for x in node.all_input_nodes):
+            raise Unsayable(f"{name or node.op} of codes of eight bits")
         if name in VIEWS:
             self.values[node] = self._viewed(node, shape)
         elif node.target is operator.getitem:
@@ -171,14 +180,20 @@ class Growth:
         else:
             raise Unsayable(f"{name or node.op} is not part of the language")
         value = value_of(node)
-        wider = value.dtype == torch.float64 and value_of(self.product).dtype != torch.float64
-        if wider or (value.dtype not in TYPES and value.dtype != torch.bool):
+        of_fp64 = value_of(self.product).dtype == torch.float64
+        wider = value.dtype == torch.float64 and not of_fp64
+        known = value.dtype in TYPES or value.dtype == torch.bool or (self._is_of_codes(node) and not of_fp64)
+        if wider or not known:
             raise self._forget(node, f"{name} of type {value.dtype}")
         if self.values[node].term.reduced and self.reductions == "none":
             raise self._forget(node, "reductions are left out here")
         if self.reductions == "last" and self.values[node].term.reduced and name not in REDUCTIONS:
             if set(self.values[node].labels) >= {i for i, size in self.sizes.of.items() if size != 1}:
                 raise self._forget(node, "reading reductions is left out here")
+
+    def _is_of_codes(self, node: Any) -> bool:
+        """Whether it is a member of eight bits: rounded when it is stored, its value is not known here."""
+        return node in self.values and value_of(node) is not None and value_of(node).dtype in CODES_OF_D
 
     def _forget(self, node: Any, reason: str) -> Unsayable:
         del self.values[node]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, List, Set
+from typing import Any, Dict, List, Set
 
 import torch
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
@@ -18,19 +18,19 @@ class _Inserted:
     def __init__(self, graph: Any, after: Any, like: Any) -> None:
         self.graph, self.last, self.like = graph, after, like
 
-    def call(self, target: Any, *arguments: Any) -> Any:
+    def call(self, target: Any, *arguments: Any, **named: Any) -> Any:
         with self.graph.inserting_after(self.last):
-            node = self.graph.call_function(target, arguments)
+            node = self.graph.call_function(target, arguments, named)
         for key in ("stack_trace", "original_aten", "partitioner_tag"):
             if key in self.like.meta:
                 node.meta[key] = self.like.meta[key]
-        values = torch.fx.node.map_arg(arguments, lambda x: x.meta["val"])
+        values, of_names = torch.fx.node.map_arg((arguments, named), lambda x: x.meta["val"])
         with value_of(self.like).fake_mode, torch.no_grad():
-            made = node.meta["val"] = target(*values)
+            made = node.meta["val"] = target(*values, **of_names)
         if isinstance(made, torch.Tensor):
             node.meta["tensor_meta"] = _extract_tensor_metadata(made)
         # Inductor lays arguments of operators that it does not know out as they are here.
-        node.meta["eager_input_vals"] = (values, {})
+        node.meta["eager_input_vals"] = (values, of_names)
         self.last = node
         return node
 
@@ -53,7 +53,8 @@ def fuse(graph: Any, region: Region) -> Any:
     operands = [inserted.reshaped(x.node, sizes_of(x.node) or (), x.shape) for x in region.operands]
     names = [x.name for x in region.operands]
     target = torch.ops.kiln.matmul_epilogue.default
-    call = inserted.call(target, region.a, region.b, region.epilogue, names, operands)
+    named = _named_arguments(inserted, region)
+    call = inserted.call(target, region.a, region.b, region.epilogue, names, operands, **named)
     for place, output in enumerate(region.outputs):
         item = inserted.call(operator.getitem, call, place)
         whole = inserted.reshaped(item, output.shape, sizes_of(output.node) or ())
@@ -64,6 +65,20 @@ def fuse(graph: Any, region: Region) -> Any:
         if not node.users:
             graph.erase_node(node)
     return call
+
+
+def _named_arguments(inserted: _Inserted, region: Region) -> Dict[str, Any]:
+    """Those whose default is not what the region has."""
+    named: Dict[str, Any] = {}
+    if region.out_dtype is not None:
+        named["out_dtype"] = region.out_dtype
+    if region.numerics != "ieee":
+        named["numerics"] = region.numerics
+    if region.scale_a is not None:
+        named["scale_a"] = region.scale_a
+    if region.scale_b is not None:
+        named["scale_b"] = inserted.call(torch.ops.aten.permute.default, region.scale_b, [1, 0])
+    return named
 
 
 def _in_need(nodes: List[Any], members: Set[Any]) -> List[Any]:

@@ -11,9 +11,10 @@ from typing import Any, Dict, List, Set, Tuple
 import torch
 
 from ._fusion import Output, Region
-from ._fusion_graph import changes_memory, is_fused_by_inductor, value_of
+from ._fusion_graph import changes_memory, is_fused_by_inductor, is_scaled, value_of
 from ._fusion_growth import Operand
 from ._fusion_rewrite import fuse
+from ._fusion_scaled import scaled_of
 
 #: What is beyond these is left out.
 _MOST_FOLLOWERS, _MOST_PRODUCERS = 24, 12
@@ -25,6 +26,8 @@ class Contest:
     after: Any
     #: What both read, as PyTorch traced it. A and B are the first two.
     inputs: Tuple[Any, ...]
+    #: Which of them are scales of A and B.
+    scales: Tuple[int, ...]
     #: A text that is equal for equal contests.
     identity: str
 
@@ -44,7 +47,15 @@ def contest_of(graph: Any, region: Region) -> Contest:
     after.graph.lint()
     after.recompile()
     values = tuple(value_of(x) for x in inputs)
-    return Contest(before, after, values, _identity(before))
+    scales = tuple(place for place, x in enumerate(inputs) if x in _scales_of(region.product))
+    return Contest(before, after, values, scales, _identity(before))
+
+
+def _scales_of(product: Any) -> Tuple[Any, ...]:
+    if not is_scaled(product):
+        return ()
+    scaled = scaled_of(product)
+    return (*scaled.factors, scaled.blocks_a, scaled.blocks_b)
 
 
 def _followers(nodes: List[Any], region: Region) -> Set[Any]:
@@ -115,6 +126,8 @@ def _copy(raced: List[Any], inputs: List[Any], region: Region) -> Tuple[Any, Reg
         b=copies[region.b],
         operands=tuple(Operand(x.name, copies[x.node], x.shape, x.term) for x in region.operands),
         outputs=tuple(Output(x.name, copies[x.node], x.shape) for x in region.outputs),
+        scale_a=copies.get(region.scale_a),
+        scale_b=copies.get(region.scale_b),
     )
     return module, copied
 

@@ -16,7 +16,7 @@ import torch
 from . import _kiln, _race
 from ._engine import problem, tune
 from ._fusion import Region, reasons_behind, regions_behind
-from ._fusion_graph import is_product, sizes_of, value_of
+from ._fusion_graph import factors_of, is_product, is_scaled, sizes_of, value_of
 from ._fusion_rewrite import fuse
 from ._fusion_terms import Unsayable
 from ._race_graphs import Contest, contest_of
@@ -35,6 +35,8 @@ _TOLERANCES = {
     torch.float32: 1e-3,  # PyTorch may round the factors to TF32
     torch.float64: 1e-9,
 }
+#: Of products of codes of eight bits, whose sums have few bits in tensor cores.
+_TOLERANCE_OF_SCALED = 2e-2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,13 +187,15 @@ class CompilePass(CustomGraphPass):
                 return stored
             if self.tune_seconds > 0:
                 tune(a, b, budget=self.tune_seconds, epilogue=region.epilogue, **named)
-            operands = _race.operands_of(contest.inputs)
+            operands = _race.operands_of(contest.inputs, scales=contest.scales)
             before = self._compiled(contest, operands)
             after = _race.compiled_by_inductor(contest.after, operands)
             positive = not _race.mostly_finite(before(*operands))
             del operands
-            sets = _race.sets_of(contest.inputs, positive=positive)
+            sets = _race.sets_of(contest.inputs, positive=positive, scales=contest.scales)
             tolerance = _TOLERANCES[value_of(region.product).dtype]
+            if is_scaled(region.product):
+                tolerance = max(tolerance, _TOLERANCE_OF_SCALED)
             result = _race.race(before, after, sets, tolerance, graphs)
             self._races.put(key, result, line)
             return result
@@ -217,7 +221,7 @@ class CompilePass(CustomGraphPass):
 
 def _problem_sizes(product: Any) -> Tuple[int, ...]:
     """Batch, m, n and k. Symbols are left out."""
-    d, b = sizes_of(product), sizes_of(product.args[-1])
+    d, b = sizes_of(product), sizes_of(factors_of(product)[1])
     return (*d, b[-2]) if d is not None and b is not None else ()
 
 
@@ -228,6 +232,14 @@ def _arguments(region: Region) -> Tuple[Any, Any, Dict[str, Any]]:
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
     named = {x.name: like(value_of(x.node).view(x.shape)) for x in region.operands}
+    if region.out_dtype is not None:
+        named["out_dtype"] = region.out_dtype
+    if region.scale_a is not None:
+        named["scale_a"] = like(value_of(region.scale_a))
+    if region.scale_b is not None:
+        named["scale_b"] = like(value_of(region.scale_b).t())
+    if region.numerics != "ieee":
+        named["numerics"] = region.numerics
     return like(value_of(region.a)), like(value_of(region.b)), named
 
 

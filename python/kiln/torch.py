@@ -36,7 +36,9 @@ _library.define("matmul(Tensor a, Tensor b) -> Tensor")
 _library.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation) -> Tensor")
 
 _library.define(
-    "matmul_epilogue(Tensor a, Tensor b, str epilogue, str[] names, Tensor[] operands) -> Tensor[]"
+    "matmul_epilogue(Tensor a, Tensor b, str epilogue, str[] names, Tensor[] operands, *, "
+    "ScalarType? out_dtype=None, str numerics='ieee', Tensor? scale_a=None, Tensor? scale_b=None) "
+    "-> Tensor[]"
 )
 
 _ACTIVATIONS = {
@@ -56,19 +58,38 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def matmul_epilogue(
-    a: torch.Tensor, b: torch.Tensor, epilogue: str, /, **operands: torch.Tensor
+    a: torch.Tensor,
+    b: torch.Tensor,
+    epilogue: str,
+    /,
+    *,
+    out_dtype: Optional[torch.dtype] = None,
+    numerics: str = "ieee",
+    scale_a: Optional[torch.Tensor] = None,
+    scale_b: Optional[torch.Tensor] = None,
+    **operands: torch.Tensor,
 ) -> Union[torch.Tensor, Dict[str, torch.Tensor]]:
     """``a @ b`` with any function behind it, written as a line: ``d=gelu(acc+b[n])+r[m,n]``. Operands
     are tensors by their names. What is stored beside D, or without one, comes by name in a
     dictionary. Of a gate, ``d=silu(acc0)*acc1``, b has both products' columns, those of acc0 first.
-    Without gradients.
+    The named arguments are those of `kiln.matmul`. Without gradients.
 
     >>> x, w = torch.ones(2, 3), torch.ones(3, 4)
     >>> matmul_epilogue(x, w, "d=acc*s[m];q[m]=sum(acc)", s=torch.tensor([1.0, 2.0]))["q"]
     tensor([12., 12.])
     """
     names = [name for name, _, _ in _kiln.stored_by(epilogue)]
-    stored = torch.ops.kiln.matmul_epilogue(a, b, epilogue, list(operands), list(operands.values()))
+    stored = torch.ops.kiln.matmul_epilogue(
+        a,
+        b,
+        epilogue,
+        list(operands),
+        list(operands.values()),
+        out_dtype=out_dtype,
+        numerics=numerics,
+        scale_a=scale_a,
+        scale_b=scale_b,
+    )
     return stored[0] if names == ["d"] else dict(zip(names, stored))
 
 
@@ -140,7 +161,7 @@ def compile_pass(
             model(x).sum().backward()
         print(*fused.report, sep="\\n")
 
-    What ``mm``, ``bmm``, ``addmm`` or ``baddbmm`` and its followers compute becomes a call of
+    What ``mm``, ``bmm``, ``addmm``, ``baddbmm`` or ``_scaled_mm`` and its followers compute becomes a call of
     ``torch.ops.kiln.matmul_epilogue``. Before, the problem is tuned for ``tune_seconds`` unless the
     database has it, and raced: the operators as Inductor compiles them against kiln's call, on random
     operands, in turns. kiln is taken if it is faster by ``margin`` and what both compute agrees within
@@ -153,7 +174,7 @@ def compile_pass(
     A region's values are fp32 (fp64 in products of it) until they are stored: roundings between its
     operators are left out, so that results differ within rounding. ``report`` has a line for each
     region that was found, with its times or the reason why it was left alone. Products with symbolic
-    sizes, integers and fp8 are left alone, and whatever the language of epilogues cannot say
+    sizes and of integers are left alone, and whatever the language of epilogues cannot say
     (docs/guide/expressions.md). A graph that Inductor takes from its cache is not looked at again.
     """
     return CompilePass(
@@ -298,9 +319,25 @@ def _linear_with_gradient(
 
 
 def _matmul_epilogue(
-    a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
+    a: torch.Tensor,
+    b: torch.Tensor,
+    epilogue: str,
+    names: List[str],
+    operands: List[torch.Tensor],
+    *,
+    out_dtype: Optional[torch.dtype] = None,
+    numerics: str = "ieee",
+    scale_a: Optional[torch.Tensor] = None,
+    scale_b: Optional[torch.Tensor] = None,
 ) -> List[torch.Tensor]:
-    named = {name: operand.detach() for name, operand in zip(names, operands)}
+    named: Dict[str, Any] = {name: x.detach() for name, x in zip(names, operands)}
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if scale is not None:
+            named[name] = scale.detach()
+    if out_dtype is not None:
+        named["out_dtype"] = out_dtype
+    if numerics != "ieee":
+        named["numerics"] = numerics
     made = _product(a, b, epilogue=epilogue, **named)
     if not isinstance(made, dict):
         return [made]
@@ -308,22 +345,46 @@ def _matmul_epilogue(
 
 
 def _matmul_epilogue_without_gradient(
-    a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
+    a: torch.Tensor,
+    b: torch.Tensor,
+    epilogue: str,
+    names: List[str],
+    operands: List[torch.Tensor],
+    **named: Any,
 ) -> List[torch.Tensor]:
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (a, b, *operands)):
+    scales = [named[x] for x in ("scale_a", "scale_b") if named.get(x) is not None]
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (a, b, *operands, *scales)):
         raise RuntimeError(
             "kiln.torch.matmul_epilogue has no gradient: call it under torch.no_grad(), or in the "
             "forward and the backward of a torch.autograd.Function"
         )
     with _below_autograd():
-        return torch.ops.kiln.matmul_epilogue(a, b, epilogue, names, operands)
+        return torch.ops.kiln.matmul_epilogue(a, b, epilogue, names, operands, **named)
+
+
+def _type_of_d(a: torch.Tensor) -> torch.dtype:
+    """D's type where none is asked for."""
+    if not a.is_floating_point():
+        return torch.int32
+    return torch.bfloat16 if a.element_size() == 1 else a.dtype
 
 
 # What torch.compile asks for: the result's shape and type.
 def _matmul_epilogue_shapes(
-    a: torch.Tensor, b: torch.Tensor, epilogue: str, names: List[str], operands: List[torch.Tensor]
+    a: torch.Tensor,
+    b: torch.Tensor,
+    epilogue: str,
+    names: List[str],
+    operands: List[torch.Tensor],
+    *,
+    out_dtype: Optional[torch.dtype] = None,
+    numerics: str = "ieee",
+    scale_a: Optional[torch.Tensor] = None,
+    scale_b: Optional[torch.Tensor] = None,
 ) -> List[torch.Tensor]:
-    d = torch.empty_like(torch.matmul(a, b), dtype=torch.int32 if a.dtype == torch.int8 else a.dtype)
+    # Of one type: PyTorch multiplies no codes of two.
+    product = torch.matmul(a.to(torch.float32), b.to(torch.float32))
+    d = product.new_empty(product.shape, dtype=out_dtype or _type_of_d(a))
     if _kiln.of_gate(epilogue):
         d = d.new_empty((*d.shape[:-1], d.shape[-1] // 2))
     sizes = {"m": d.shape[-2], "n": d.shape[-1], "batch": d.shape[0]}

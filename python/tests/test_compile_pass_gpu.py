@@ -41,6 +41,8 @@ def tensors(*shapes, dtype=torch.bfloat16, grad=False):
 
 def near(one, other, tolerance=2e-2):
     assert one.dtype == other.dtype and one.shape == other.shape
+    if one.dtype == torch.float8_e4m3fn:  # a rounding before them decides between two neighbours
+        tolerance = 4e-2
     error = (one.float() - other.float()).norm() / other.float().norm()
     assert error < tolerance, float(error)
 
@@ -101,6 +103,96 @@ def test_batches():
     a, b, r = tensors((4, 128, 256), (4, 256, 128), (4, 128, 128))
     with torch.no_grad():
         check(lambda a, b, r: (torch.bmm(a, b) * 0.06).tanh() * r, a, b, r)
+
+
+def as_codes(x, dim=None, dtype=torch.float8_e4m3fn):
+    """Codes of x and the scale of all of it, or of each row ([m, 1])."""
+    largest = x.abs().amax() if dim is None else x.abs().amax(dim, keepdim=True)
+    scale = largest.float().clamp(min=1e-12) / torch.finfo(dtype).max
+    limit = torch.finfo(dtype).max
+    return (x.float() / scale).clamp(-limit, limit).to(dtype), scale
+
+
+def scaled_operands(dim=None, m=256, n=1024, k=512, types=(torch.float8_e4m3fn, torch.float8_e4m3fn)):
+    """A [m, k] and W [n, k] with their scales, and a bias."""
+    x, w, bias = tensors((m, k), (n, k), (n,))
+    return *as_codes(x, dim, types[0]), *as_codes(w * 0.05, dim, types[1]), bias
+
+
+def test_scaled_mm_with_scales_of_tensors():
+    for fast in (False, True):
+
+        def function(a, sa, w, sw, bias, fast=fast):
+            y = torch._scaled_mm(a, w.t(), sa, sw, bias=bias, out_dtype=torch.bfloat16, use_fast_accum=fast)
+            return F.gelu(y, approximate="tanh")
+
+        (epilogue,) = check(function, *scaled_operands())
+        assert "[]" in epilogue and "[n]" in epilogue
+    types = torch.float8_e5m2, torch.float8_e4m3fn
+    check(lambda a, sa, w, sw, _: torch._scaled_mm(a, w.t(), sa, sw, out_dtype=torch.bfloat16).relu(),
+          *scaled_operands(types=types))  # fmt: skip
+
+
+def test_scaled_mm_with_scales_of_rows_and_columns():
+    (gate,) = tensors((256, 1024))
+
+    def function(a, sa, w, sw, bias, gate):
+        y = torch._scaled_mm(a, w.t(), sa, sw.t(), out_dtype=torch.bfloat16, use_fast_accum=True)
+        return F.silu(y) * gate
+
+    (epilogue,) = check(function, *scaled_operands(-1), gate)
+    assert epilogue.count("[m]") == 1 and epilogue.count("[n]") == 1 and "[m,n]" in epilogue
+
+
+def test_scaled_mm_with_scales_of_blocks():
+    """A's for 128 elements of a row, one line of them behind the other; W's for squares of 128."""
+    m, n, k = 256, 1024, 512  # as many squares along k as lie without a gap
+    x, w = tensors((m, k), (n, k))
+    a, sa = as_codes(x.view(m, k // 128, 128), -1)
+    squares = (w * 0.05).view(n // 128, 128, k // 128, 128).transpose(1, 2)
+    codes, sw = as_codes(squares.reshape(n // 128, k // 128, -1), -1)
+    w = codes.view(n // 128, k // 128, 128, 128).transpose(1, 2).reshape(n, k)
+    sa = sa.view(m, k // 128).t().contiguous().t()
+    sw = sw.view(n // 128, k // 128)
+
+    def function(a, sa, w, sw):
+        return torch._scaled_mm(a, w.t(), sa, sw.t(), out_dtype=torch.bfloat16).relu() * 2
+
+    assert check(function, a.view(m, k), sa, w, sw) == ["d=relu(acc)*2"]
+
+
+def test_codes_with_the_scale_of_each_row():
+    def scaled(a, sa, w, sw, bias):
+        return as_codes(torch._scaled_mm(a, w.t(), sa, sw, bias=bias, out_dtype=torch.bfloat16).relu(), -1)
+
+    (epilogue,) = check(scaled, *scaled_operands())
+    assert "max[m](" in epilogue and epilogue.count("448") >= 2  # the clamp too
+    x, w = tensors((256, 512), (1024, 512))
+    with torch.no_grad():
+        (epilogue,) = check(lambda x, w: as_codes(F.silu(x @ w.t()), -1), x, w * 0.05)
+    assert "max[m](" in epilogue and epilogue.count("448") >= 2  # the clamp too
+
+
+def test_scaled_mm_that_is_left_alone():
+    """An output of eight bits is scaled by a rule of its own."""
+    a, sa, w, sw, _ = scaled_operands()
+    fused = taken_always()
+    made = compiled(lambda *t: torch._scaled_mm(t[0], t[2].t(), t[1], t[3]), a, sa, w, sw, fuse=fused)
+    near(made, torch._scaled_mm(a, w.t(), sa, sw))
+    assert [entry.reason for entry in fused.report] == ["D is of type torch.float8_e4m3fn"]
+
+
+def test_operator_of_codes():
+    a, sa, w, sw, bias = scaled_operands(-1)
+    text = "y=acc*s[m]*t[n]+b[n];q[m]=max(abs(y))/448;d=y/q[m]"
+    made = kt.matmul_epilogue(a, w.t(), text, out_dtype=torch.float8_e4m3fn, s=sa.view(-1), t=sw.view(-1), b=bias)
+    wanted = torch._scaled_mm(a, w.t(), sa, sw.t(), out_dtype=torch.bfloat16).float() + bias
+    near(made["d"].float() * made["q"][:, None], wanted, 5e-2)
+    x, v, r = tensors((256, 512), (512, 1024), (256, 1024))
+    torch.library.opcheck(
+        torch.ops.kiln.matmul_epilogue.default, (x, v, "d=acc+r[m,n];q[m]=sum(acc)", ["r"], [r]),
+        {"out_dtype": torch.float32}, test_utils=("test_schema", "test_faketensor"),
+    )  # fmt: skip
 
 
 def test_forward_and_backward():

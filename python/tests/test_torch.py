@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import kiln  # noqa: E402
 import kiln.torch as kt  # noqa: E402
 
 DOUBLE = {"dtype": torch.float64, "requires_grad": True}
@@ -129,6 +130,28 @@ def test_epilogues():
         torch.testing.assert_close(kt.matmul_epilogue(x, w, "d=relu(acc)"), torch.relu(product))
 
 
+def test_an_epilogue_of_codes_with_scales():
+    generator = torch.Generator().manual_seed(5)
+    a, b = (torch.randint(-9, 10, s, generator=generator, dtype=torch.int8) for s in ((6, 40), (40, 5)))
+    rows, columns = torch.rand(6, generator=generator) + 0.1, torch.rand(5, generator=generator) + 0.1
+    scaled = (a.double() * rows.double()[:, None]) @ (b.double() * columns.double())
+    for dtype in (torch.bfloat16, torch.float32):
+        made = kt.matmul_epilogue(a, b, "d=relu(acc)", out_dtype=dtype, scale_a=rows, scale_b=columns)
+        assert made.dtype == dtype
+        torch.testing.assert_close(made.double(), scaled.relu(), rtol=1e-2, atol=1e-5)
+        in_text = kt.matmul_epilogue(a, b, "d=relu(acc*s[m]*t[n])", out_dtype=dtype, s=rows, t=columns)
+        torch.testing.assert_close(made, in_text, rtol=1e-2, atol=1e-5)
+    made = kt.matmul_epilogue(a, b, "s[m]=max(abs(acc))/127;d=acc/s[m]", out_dtype=torch.int8)
+    largest = (a.double() @ b.double()).abs().amax(1) / 127
+    torch.testing.assert_close(made["s"].double(), largest, rtol=1e-5, atol=0)
+    assert made["d"].dtype == torch.int8 and int(made["d"].abs().max()) == 127
+    with pytest.raises(kiln.Error, match="numerics = fast"):
+        kt.matmul_epilogue(a, b, "d=acc", numerics="fast")
+    with pytest.raises(RuntimeError, match="has no gradient"):
+        kt.matmul_epilogue(a, b, "d=relu(acc)", out_dtype=torch.float32, scale_a=rows.requires_grad_(),
+                           scale_b=columns)  # fmt: skip
+
+
 def test_shapes_without_data():
     """As torch.compile asks for them."""
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -142,6 +165,10 @@ def test_shapes_without_data():
                          "e": ((), torch.float32)}  # fmt: skip
         made = kt.matmul_epilogue(a, b, "d=silu(acc0)*acc1;q[n]=sum(acc0)")
         assert made["d"].shape == (3, 2) and made["q"].shape == (2,)
+        made = kt.matmul_epilogue(a.to(torch.int8), b.to(torch.int8), "d=acc;q[m,n]=acc")
+        assert (made["d"].dtype, made["q"].dtype) == (torch.int32, torch.float32)
+        made = kt.matmul_epilogue(a, b, "d=acc*s[];q[m,n]=acc", out_dtype=torch.int8, s=torch.empty(()))
+        assert (made["d"].dtype, made["q"].dtype) == (torch.int8, torch.float32)
 
     with FakeTensorMode():
         x, w = torch.empty(2, 3, 8), torch.empty(4, 8)
