@@ -26,6 +26,12 @@ Node = torch.fx.Node
 #: Inductor's, of the largest element and of the sum of exponentials of each row.
 _SOFTMAX = "prims.prepare_softmax_online.default"
 
+#: Operators that the language could say in words that lose digits.
+_REFUSED = {
+    "aten.var_mean.correction": "a variance: the language reduces no distances from a mean",
+    "aten.var.correction": "a variance: the language reduces no distances from a mean",
+}
+
 #: What an epilogue's text may not call its operands.
 _RESERVED = frozenset(
     "acc acc0 acc1 d m n batch sum max min logsumexp even odd pair "
@@ -164,6 +170,8 @@ class Growth:
             if self.reductions == "none":
                 raise self._forget(node, "reductions are left out here")
             return
+        if name in _REFUSED:
+            raise Unsayable(_REFUSED[name])
         if shape is None:
             raise Unsayable(f"{name or node.op}: not a tensor, or sizes that are symbols")
         if name not in VIEWS and any(self._is_of_codes(x) for x in node.all_input_nodes):
@@ -253,11 +261,21 @@ class Growth:
                         raise Unsayable(f"{name} of values that count other indices")
                     labels[d] = label or labels[d]
         if any(size != 1 and not label for size, label in zip(shape, labels)):
-            raise Unsayable(f"{name} with a shape that is not the product's")
+            labels = self._of_whole_shape(name, shape, labels)
         for label in {*labels} - {""}:
             if math.prod(s for s, i in zip(shape, labels) if i == label) != self.sizes.of[label]:
                 raise Unsayable(f"{name} with a shape that is not the product's")
         return _Value(self._apply(node, name, tuple(labels)), tuple(labels))
+
+    def _of_whole_shape(self, name: str, shape: Shape, labels: Sequence[str]) -> List[str]:
+        """What the product's dimensions count, where members of fewer ones meet an operand that has all."""
+        try:
+            whole = self.sizes.label(shape, tuple(self.sizes.of))
+        except Unsayable:
+            raise Unsayable(f"{name} with a shape that is not the product's") from None
+        if any(label and label != other for label, other in zip(labels, whole)):
+            raise Unsayable(f"{name} of values that count other indices")
+        return list(whole)
 
     def _apply(self, node: Any, name: str, labels: Tuple[str, ...]) -> Term:
         arguments = [

@@ -15,6 +15,7 @@ aten = torch.ops.aten
 DECOMPOSED = get_decompositions([
     aten.t, aten.rsub, aten.gelu, aten.gelu_backward, aten.silu, aten.silu_backward,
     aten.sigmoid_backward, aten.threshold_backward, aten._softmax, aten._log_softmax, aten.logsumexp,
+    aten.native_layer_norm, aten.native_layer_norm_backward,
 ])  # fmt: skip
 
 

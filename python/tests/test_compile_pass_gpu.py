@@ -195,6 +195,26 @@ def test_operator_of_codes():
     )  # fmt: skip
 
 
+def test_backward_of_layer_norm():
+    x, w1, g, w2 = tensors((256, 512), (1024, 512), (1024,), (512, 1024))
+
+    def model(x, w1, g, w2):
+        return F.linear(F.layer_norm(F.linear(x, w1) * 0.05, (1024,), g), w2)
+
+    torch._dynamo.reset()
+    fused = taken_always()
+    leaves = [x.clone().requires_grad_(), w1.clone().requires_grad_()]
+    again = [t.detach().clone().requires_grad_() for t in leaves]
+    with torch._inductor.config.patch(fx_graph_cache=False), fused:
+        y = torch.compile(model, dynamic=False)(*leaves, g, w2)
+        y.float().square().mean().backward()
+    print(*fused.report, sep="\n")
+    assert any(entry.chosen and entry.epilogue.count("sum[m](") >= 2 for entry in fused.report)
+    model(*again, g, w2).float().square().mean().backward()
+    for one, other in zip(leaves, again):
+        near(one.grad, other.grad, 3e-2)
+
+
 def test_forward_and_backward():
     x, w1, w2, w3 = tensors((256, 512), (1024, 512), (1024, 512), (512, 1024), grad=True)
 

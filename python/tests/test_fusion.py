@@ -12,7 +12,7 @@ pytest.importorskip("torch.fx.experimental.proxy_tensor")
 import torch.nn.functional as F  # noqa: E402
 from fx_graphs import BIAS, R, W, X, aten, check, fuse_all, largest, norm, randn, traced  # noqa: E402
 
-from kiln._fusion import regions_behind  # noqa: E402
+from kiln._fusion import reasons_behind, regions_behind  # noqa: E402
 from kiln._fusion_graph import is_product  # noqa: E402
 from kiln._fusion_terms import Unsayable  # noqa: E402
 
@@ -414,6 +414,50 @@ def test_a_second_reduction_stays_outside():
 
     epilogues, left = check(variance, X, W)
     assert "sum[m](acc)/4" in epilogues[0] and "aten.sum.dim_IntList" in left
+
+
+def test_layer_norm_stays_outside():
+    """mean(x*x)-mean(x)*mean(x) would lose the digits of a row whose mean is large."""
+    module = traced(lambda x, w, b, g: F.layer_norm(F.linear(x, w, b), (4,), g, b), X, W, BIAS, BIAS + 1)
+    (region,) = largest(module.graph)
+    assert region.epilogue == "d=acc+b_1[n]"
+    nodes = list(module.graph.nodes)
+    (at,) = (at for at, node in enumerate(nodes) if is_product(node))
+    assert any("a variance" in reason for reason in reasons_behind(nodes, at))
+    check(lambda x, w, b: F.layer_norm(F.linear(x, w, b) + 1e4, (4,)), X, W, BIAS, tolerance=1e-2)
+
+
+def test_backward_of_layer_norm():
+    """Its reductions are not made of each other: what the forward graph kept is an operand."""
+    mean, rstd, g = randn(6, 1), randn(6, 1).abs() + 0.5, randn(5)
+    tensors = R, W, randn(6, 5), mean, rstd, g
+
+    def whole(weights):
+        return lambda d, w, y, mean, rstd, g: aten.native_layer_norm_backward(
+            d @ w, y, [5], mean, rstd, g, g, [True, weights, weights]
+        )[: 3 if weights else 1]
+
+    epilogues, left = check(whole(False), *tensors)
+    x = "(y_1[m,n]-mean_1[m])*rstd_1[m]"
+    assert epilogues == [
+        f"t0=acc*g_1[n];d=rstd_1[m]/5*(t0*5-sum[m](t0)-{x}*sum[m](t0*({x})))"
+    ]
+    assert not any("mul" in name or "sum" in name for name in left if "kiln" not in name)
+    epilogues, left = check(whole(True), *tensors)
+    assert epilogues[0].startswith("t0=acc*g_1[n];d=acc;mul_5[m,n]:fp32=rstd_1[m]/5*")
+
+
+def test_reduced_rows_meet_an_operand():
+    """[6, 1] of row sums and [4] of column sums beside an operand [6, 4] without the product's elements."""
+    epilogues, _ = check(lambda x, w, r: (x @ w.t()).sum(1, keepdim=True) * r, X, W, R)
+    assert epilogues == ["d=sum[m](acc)*r_1[m,n]"]
+    epilogues, _ = check(lambda x, w, r: (x @ w.t()).sum(0) + r, X, W, R)
+    assert epilogues == ["d=sum[n](acc)+r_1[m,n]"]
+    for turned in (lambda x, w, r: (x @ w.t()).sum(1) * r, lambda x, w, r: (x @ w.t()).sum(0, keepdim=True).t() * r):
+        epilogues, left = check(turned, randn(5, 5), randn(5, 5) + 1, randn(5, 5) + 2)
+        assert "r_1" not in epilogues[0] and "aten.mul.Tensor" in left
+    epilogues, left = check(lambda x, w, r: (x @ w.t()).sum(0) * r, X, W, randn(5, 4))  # not the product's rows
+    assert epilogues == ["sum_1[n]:fp32=sum[n](acc)"] and "aten.mul.Tensor" in left
 
 
 def test_a_limit_of_the_language():
