@@ -65,6 +65,10 @@ Status CallOperands::upload() {
   Status ok;
   for_each_operand([&](auto which) {
     if (!ok || which == Operand::c) return;
+    if (const ExtraOperand* const extra = extra_of(gemm_, which); extra != nullptr && extra->host) {
+      pointer<which>(operands_) = pointer<which>(sets_[0]);
+      return;
+    }
     const auto copy = copied(pointer<which>(sets_[0]), span_bytes(gemm_, which));
     if (!copy)
       ok = tl::unexpected(copy.error());

@@ -9,6 +9,7 @@
 #include "generator/problem/operands.h"
 #include "generator/problem/product_list.h"
 #include "generator/problem/spelling.h"
+#include "runtime/gpu/kernel.h"
 #include "tuner/measure/gpu_timing.h"
 
 namespace kiln {
@@ -21,6 +22,7 @@ RunOnGpu run_on_gpu(const Plan& plan, const Problem& problem) {
   return [plan, problem](const KilnGpuArgs& args, gpu::Stream stream) {
     Operands operands{.stream = stream};
     bind_operands(operands, args, problem.swapped);
+    gpu::point_to_host_values(problem.gemm, args, operands);
     std::vector<ListEntry> list;
     if (lists_products(problem.gemm)) {
       // Exchanging A and B once more gives the caller's.

@@ -195,8 +195,9 @@ std::span<const ExtraOutput> Expression::outputs() const {
 
 namespace {
 
-/// Whether `given` may take the place of the expression's own: `what` they are to the caller.
-Status may_replace(std::string_view what, std::span<const ExtraOperand> own,
+/// Whether `all` may take the place of the expression's own: `what` they are to the caller, `read`
+/// or stored.
+Status may_replace(std::string_view what, bool read, std::span<const ExtraOperand> own,
                    std::span<const ExtraOperand> all) {
   if (all.size() != own.size())
     return fail(ErrorCode::bad_input,
@@ -212,6 +213,7 @@ Status may_replace(std::string_view what, std::span<const ExtraOperand> own,
     if (given.dtype && !expression::is_operand_type(*given.dtype))
       return refuse(
           fmt::format("dtype = {}: must be fp32, fp64, fp16 or bf16", kiln::name(*given.dtype)));
+    if (given.host && !read) return refuse("host is of what an expression reads");
     if (given.host && !given.index.empty()) return refuse("host is of an operand without indices");
     if (given.ld < 0 || (given.ld != 0 && !expression::has_lines(given)))
       return refuse(fmt::format("ld = {}: must be 0, or positive where it has m and n", given.ld));
@@ -224,7 +226,8 @@ Status may_replace(std::string_view what, std::span<const ExtraOperand> own,
 Result<Expression> Expression::with_outputs(std::span<const ExtraOperand> targets) const {
   std::vector<ExtraOperand> own;
   for (const ExtraOutput& output : outputs()) own.push_back(output.target);
-  if (Status ok = may_replace("outputs", own, targets); !ok) return tl::unexpected(ok.error());
+  if (Status ok = may_replace("outputs", false, own, targets); !ok)
+    return tl::unexpected(ok.error());
   if (empty()) return *this;
   expression::Program program = *program_;
   for (std::size_t i = 0; i < targets.size(); ++i) program.outputs[i].target = targets[i];
@@ -232,7 +235,7 @@ Result<Expression> Expression::with_outputs(std::span<const ExtraOperand> target
 }
 
 Result<Expression> Expression::with_operands(std::span<const ExtraOperand> operands) const {
-  if (Status ok = may_replace("operands", this->operands(), operands); !ok)
+  if (Status ok = may_replace("operands", true, this->operands(), operands); !ok)
     return tl::unexpected(ok.error());
   if (empty()) return *this;
   expression::Program program = *program_;

@@ -410,6 +410,7 @@ class Parser {
       if (is_matrix(target))
         stop(first, fmt::format("{} is stored: an expression cannot read it", word));
       const ExtraOperand said = declaration(word);
+      if (said.host) stop(first, fmt::format("{} is stored: the host does not have it", word));
       if (!same_indices(said, target) || (said.dtype && said.dtype != target.dtype))
         stop(first, fmt::format("{} has other indices or another type than before", word));
       return known->second.value;

@@ -100,7 +100,8 @@ struct Operands {
   /// With Grouping::list, in place of all other pointers but the workspace: Gemm::batch entries in
   /// memory of the host, which the call reads before it returns.
   const ListEntry* list = nullptr;
-  /// The operands of Gemm::epilogue's expression, in the order of Expression::operands().
+  /// The operands of Gemm::epilogue's expression, in the order of Expression::operands(); those of
+  /// ExtraOperand::host in memory of the host, which the call reads before it returns.
   std::array<const void*, kExtraOperands> extra{};
   /// What it stores beside D, in the order of Expression::outputs(): memory that overlaps no other
   /// operand.

@@ -279,8 +279,8 @@ typedef struct kiln_gemm_desc {
                                      weights, and there is no gather */
   kiln_scale_order scale_order_b; /**< as scale_order_a, of B */
   int expression; /**< of kiln_expression_parse(), in place of bias, activation, residual and gate
-                     (but see KILN_GATE_EXPRESSION); 0: none. No groups, no scale_d, no packed B and
-                     no amax_d */
+                     (but see KILN_GATE_EXPRESSION); 0: none. No list of products, no scale_d
+                     and no amax_d */
 } kiln_gemm_desc;
 
 /** How to open. Set it with kiln_options_init(). */
@@ -420,7 +420,8 @@ typedef struct kiln_operands {
                                   workspace: `batch` entries in memory of the host, which the
                                   call reads before it returns */
   const void* extra[8]; /**< with an expression: its operands, in the order in which they are met in
-                           its canonical text, kiln_expression_text() */
+                           its canonical text, kiln_expression_text(); those with `:host` in memory
+                           of the host, which the call reads before it returns */
   void* outputs[4];     /**< what it stores beside D, y0, y1, ... of that text; overlapping no other
                            operand */
 } kiln_operands;

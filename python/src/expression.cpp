@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "errors.h"
+#include "kiln/numeric.hpp"
 #include "values.h"
 
 namespace kiln::python {
@@ -94,8 +95,10 @@ Expression expression_of(const Expression& parsed, const ExpressionCall& call, O
     if (value == nullptr)
       raise_type_error(fmt::format("{} is not given: the epilogue reads {}", name, name));
     if (all[i].host || (all[i].index.empty() && (PyFloat_Check(value) || PyLong_Check(value)))) {
-      operands.extra.at(i) = &numbers.emplace_back(number(value, name));
-      all[i].dtype = fp64;
+      // Rounded to the text's type, so that the problem is the one that the text names.
+      void* const element = &numbers.emplace_back();
+      store_element(type_of(all[i], call.gemm), element, 0, number(value, name));
+      operands.extra.at(i) = element;
       all[i].host |= call.place.kind != Place::Kind::cpu;
       continue;
     }

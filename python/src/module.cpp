@@ -197,8 +197,8 @@ other strides raise ValueError.
   ``residual`` and ``gate``: "d=gelu(acc+b[n])*s[m]+r[m,n]", where ``acc`` is an element of
   ``alpha * a @ b + beta * c``. With ``acc0`` and ``acc1``, as in "d=silu(acc0)*acc1", it is a gate:
   ``b`` has 2n columns (see ``gate``; ``gate="expression:interleaved"`` where they alternate). Its operands are further arguments, by their names: arrays whose
-  shape is what their indices say, of float32, float64, float16 or bfloat16; on the CPU what has no
-  index may be a number. Where it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, the call returns a
+  shape is what their indices say, of float32, float64, float16 or bfloat16; what has no index may
+  be a number, which on a GPU is ``s[]:host`` (that takes whatever ``float()`` takes). Where it stores beside ``out``, as in ``d=acc;q[m]=sum(acc)``, the call returns a
   dictionary of all that it stores, ``d`` among them; arrays that are given by these names are written. Of this function's own arguments ``a``, ``b``, ``bias`` and ``residual``
   may be names of operands. docs/guide/expressions.md has the language. Or a function of ``acc`` and
   the operands, of `kiln.expressions`.

@@ -37,6 +37,18 @@ kiln.matmul(tensor(a), tensor(b), bias=tensor(bias), activation="relu", out=tens
 assert hip.hipDeviceSynchronize() == 0
 np.testing.assert_allclose(out, np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-5)
 
+# Numbers are scalars of the host, by themselves and where the text or a function says so.
+for epilogue in ("d=acc*s[]+t[]", "d=acc*s[]:host+t[]:bf16:host", lambda acc, s, t: acc * s + t):
+    kiln.matmul(tensor(a), tensor(b), epilogue=epilogue, s=0.5, t=-1, out=tensor(out))
+    assert hip.hipDeviceSynchronize() == 0
+    np.testing.assert_allclose(out, a @ b / 2 - 1, rtol=1e-5, atol=1e-5)
+line = kiln.problem(tensor(a), tensor(b), epilogue="d=acc*s[]", s=0.5)
+assert line.endswith(" epilogue=d=acc*x0[]:host"), line
+half = on_gpu(np.full((), 0.5, np.float32))
+kiln.matmul(tensor(a), tensor(b), epilogue="d=acc*s[]", s=tensor(half), out=tensor(out))
+assert hip.hipDeviceSynchronize() == 0
+np.testing.assert_allclose(out, a @ b / 2, rtol=1e-5, atol=1e-5)
+
 stream = ctypes.c_void_p()
 assert hip.hipStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
 tensors = tensor(a), tensor(b), tensor(out)

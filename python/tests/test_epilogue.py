@@ -137,8 +137,19 @@ def test_scalars_are_numbers(a, b):
     for scalar in ("s[]", "s[]:host"):
         d = kiln.matmul(a, b, epilogue=f"d=acc*{scalar}", s=0.5)
         np.testing.assert_allclose(d, want, rtol=1e-5)
-    d = kiln.matmul(a, b, epilogue="d=acc*s[]:host", s=np.float32(0.5))
+        # The problem is the one that the text names, which may have been tuned.
+        assert kiln.problem(a, b, epilogue=f"d=acc*{scalar}", s=0.5).endswith(
+            f" epilogue=d=acc*{scalar.replace('s', 'x0', 1)}"
+        )
+    for scalar in (np.float32(0.5), np.float64(0.5), np.array(0.5, np.float16), np.array([0.5])[0]):
+        d = kiln.matmul(a, b, epilogue="d=acc*s[]:host", s=scalar)
+        np.testing.assert_allclose(d, want, rtol=1e-5)
+    d = kiln.matmul(a, b, epilogue=lambda acc, s: acc * s, s=0.5)
     np.testing.assert_allclose(d, want, rtol=1e-5)
+    rounded = kiln.matmul(a, b, epilogue="d=0*acc+s[]:bf16:host", s=1.01)
+    np.testing.assert_array_equal(rounded, np.full((M, N), 1.0078125, np.float32))
+    wide = kiln.matmul(a.astype("d"), b.astype("d"), epilogue="d=0*acc+s[]", s=0.1)
+    np.testing.assert_array_equal(wide, np.full((M, N), 0.1))
     with pytest.raises(TypeError, match="s = str: must be a number"):
         kiln.matmul(a, b, epilogue="d=acc*s[]:host", s="half")
 

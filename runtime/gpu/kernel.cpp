@@ -87,6 +87,12 @@ void take_host_values(const Gemm& gemm, KilnGpuArgs& args) {
       });
 }
 
+void point_to_host_values(const Gemm& gemm, const KilnGpuArgs& args, Operands& operands) {
+  const auto all = gemm.epilogue.expression.operands();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].host) operands.extra[i] = &args.extra[i];
+}
+
 KilnGpuArgs step_args(const GpuLaunch& launch, const KilnGpuArgs& args) {
   KilnGpuArgs own = args;
   for (std::size_t i = 0; i < launch.values.size(); ++i) {

@@ -68,6 +68,9 @@ Status take_host_values(const Gemm& gemm, KilnGpuArgs& args, F&& read) {
 }
 /// Of operands that the host can read.
 void take_host_values(const Gemm& gemm, KilnGpuArgs& args);
+/// The way back, from what a kernel has to what a call has: in `operands` the addresses of these
+/// values, which lie in `args`.
+void point_to_host_values(const Gemm& gemm, const KilnGpuArgs& args, Operands& operands);
 
 /// What the steps of a launch are given of a call: where rows are added, `d` is the product in the
 /// workspace, and what it is added to has places of its own.

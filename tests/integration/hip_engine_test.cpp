@@ -1,8 +1,13 @@
 // The Engine and the command on an AMD GPU, against the fake HIP runtime.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "cache/exchange/offline.h"
 #include "cache/exchange/recorded_calls.h"
@@ -10,6 +15,7 @@
 #include "engine/engine_impl.h"
 #include "generator/space/family.h"
 #include "kiln/engine.hpp"
+#include "kiln/numeric.hpp"
 #include "runtime/backend.h"
 #include "runtime/gpu/device.h"
 #include "support/fake_hip.h"
@@ -40,6 +46,46 @@ TEST_F(HipEngine, AnEngineMultipliesOnIt) {
     const Verdict verdict = test::verify_there(
         device, gemm, [&](const Operands& there) { return engine->gemm(gemm, there); });
     EXPECT_TRUE(verdict) << line << ": " << verdict.error().detail;
+  }
+}
+
+TEST_F(HipEngine, ScalarsOfTheHostAreReadByTheCall) {
+  const TempDir dir;
+  auto engine = Engine::open(
+      {.device = "hip:0", .database = dir / "kiln.db", .on_untuned = [](const std::string&) {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto device = open_gpu("hip:0").value();
+  const auto memory = gpu::DeviceBuffer::make(device, 4096).value();
+  auto* const numbers = reinterpret_cast<float*>(memory.data());
+  numbers[0] = 1, numbers[1] = 2, numbers[256] = 1, numbers[257] = 10;
+  float* const d = numbers + 512;
+  for (const char* epilogue : {"d=acc*s[]:host+t[]:fp64:host+u[]:bf16:host",
+                               "d=acc*s[]:host-0*max[m](acc+u[]:bf16:host)+t[]:fp64:host-1"}) {
+    const Gemm gemm = test::problem(fmt::format("fp32 N N 2 2 1 epilogue={}", epilogue));
+    std::array<const void*, kExtraOperands> extra{};
+    float s = 0.5F;
+    double t = -1;
+    std::uint16_t u = float_to_bf16(-1);
+    const auto operands = gemm.epilogue.expression.operands();
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      extra.at(i) = operands[i].name == "s"   ? static_cast<const void*>(&s)
+                    : operands[i].name == "t" ? static_cast<const void*>(&t)
+                                              : &u;
+    const Operands call{.a = numbers, .b = numbers + 256, .d = d, .extra = extra};
+    const auto plan = engine->plan(gemm);
+    ASSERT_TRUE(plan) << plan.error().message;
+    const gpu::Guest guest(*device);
+    for (const float factor : {0.5F, 2.0F}) {
+      s = factor;
+      ASSERT_TRUE(plan->run(call)) << epilogue;
+      s = 0;  // what the call was given counts
+      ASSERT_EQ(device->driver().cuCtxSynchronize(), gpu::kSuccess);
+      for (int i = 0; i < 4; ++i)
+        EXPECT_EQ(d[i], numbers[i / 2] * numbers[256 + i % 2] * factor - 2) << epilogue;
+    }
+    Operands lacking = call;
+    lacking.extra[0] = nullptr;
+    EXPECT_THAT(plan->run(lacking).error().message, HasSubstr("x0 = null"));
   }
 }
 
@@ -272,6 +318,25 @@ TEST_F(HipEngine, RacesHaveTheReportThatCpusHave) {
   const auto overhead = on_it({"--overhead", "--json"});
   ASSERT_EQ(overhead.exit_code, 0) << overhead.err;
   EXPECT_GT(overhead.json().at(0)["overhead"]["direct_ns"].get<double>(), 0);
+  const auto start = on_it({"--cold-start", "--json"});
+  ASSERT_EQ(start.exit_code, 0) << start.err;
+  EXPECT_TRUE(start.json().at(0)["cold_start"]["verified"].get<bool>());
+}
+
+// Its operands are made on the device and on the host, by the worker, the race and single calls.
+TEST_F(HipEngine, RacesHaveScalarsOfTheHost) {
+  const TempDir dir;
+  const test::KilnCommand kiln;
+  const auto on_it = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "--device", "hip:0", "--shape",
+                               "fp32 N N 16 16 16 align=16 epilogue=d=acc*s[]:host+t[]:bf16:host",
+                               "--db", (dir / "kiln.db").string()});
+    return kiln(more);
+  };
+  const auto raced = on_it({"--tune",  // clock: spent or not, there is a winner
+                            "--budget", "0.2", "--samples", "5", "--json"});
+  ASSERT_EQ(raced.exit_code, 0) << raced.out << raced.err;
+  EXPECT_TRUE(raced.json().at(0)["verified"].get<bool>());
   const auto start = on_it({"--cold-start", "--json"});
   ASSERT_EQ(start.exit_code, 0) << start.err;
   EXPECT_TRUE(start.json().at(0)["cold_start"]["verified"].get<bool>());

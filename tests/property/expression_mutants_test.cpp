@@ -65,6 +65,14 @@ const Base kHost{
     "expression_host", "sm_80",
     "fp32 N N 37 45 20 epilogue=d=acc*s[]:host:fp64+t[]:host;q[m]=sum(acc*t[])",
     CudaSimt{.block_m = 32, .block_n = 32, .block_k = 8, .thread_m = 4, .thread_n = 4}};
+const Base kHostBehind{"expression_host_behind", "sm_90a",
+                       "bf16 N T 150 200 96 epilogue=y=acc*s[]:host;"
+                       "d=y*rsqrt(sum[m](y*y)/200+t[]:bf16:host)*g[n] align=16",
+                       CudaWgmma{.left = 128, .right = 96, .stages = 3, .warpgroups = 2}};
+const Base kHipHost{
+    "expression_hip_host", "gfx942",
+    "fp32 N N 37 45 20 epilogue=d=acc*s[]:fp64:host-max[m](acc)*t[]:fp16:host",
+    HipSimt{.tile_m = 32, .tile_n = 32, .tile_k = 16, .each_m = 2, .each_n = 2, .pad = 0}};
 const Base kHip{
     "expression_hip", "gfx942",
     "fp32 N N 37 300 20 batch=2 epilogue=y=tanh(acc)*s[m]+log(1+abs(acc))*b[n];"
@@ -131,6 +139,13 @@ const std::vector<Mutant> kMutants{
     {&kHost, "takes half of a value's bits", "value_in<double>(args.extra[0])",
      "value_in<float>(args.extra[0])"},
     {&kHost, "takes another operand's value", "(args.extra[1])", "(args.extra[0])"},
+    {&kHostBehind, "takes another value behind the reductions", "value_in<Bfloat>(args.extra[1])",
+     "value_in<Bfloat>(args.extra[0])"},
+    {&kHostBehind, "takes the upper half of a value's bits", "x.all = bits;",
+     "x.all = (const void*)((unsigned long long)bits >> 8);"},
+    {&kHipHost, "takes half of a value's bits", "value_in<double>(args.extra[0])",
+     "value_in<float>(args.extra[0])"},
+    {&kHipHost, "takes another operand's value", "(args.extra[1])", "(args.extra[0])"},
     {&kMma, "reads half precision as bf16", "Half{load_if(", "Bfloat{load_if("},
     {&kMma, "loads the next column", "extras_at(out, row, column + e)",
      "extras_at(out, row, column + e + 1)"},
@@ -268,8 +283,8 @@ TEST(ExpressionMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(ExpressionMutants, UnchangedKernelsAreClean) {
   test::expect_clean({&kSimt, &kFunctions, &kMma, &kWgmma, &kOutputs, &kLowest, &kBehind, &kAcross,
-                      &kWgmmaBehind, &kHost, &kHip, &kHipRows, &kHipFp8, &kHipS8, &kCasts,
-                      &kHipCasts, &kFp8});
+                      &kWgmmaBehind, &kHost, &kHostBehind, &kHipHost, &kHip, &kHipRows, &kHipFp8,
+                      &kHipS8, &kCasts, &kHipCasts, &kFp8});
 }
 
 }  // namespace kiln::expression_mutants_test

@@ -333,6 +333,31 @@ TEST(ExpressionCalls, OperandsAreCheckedBeforeAnythingRuns) {
   EXPECT_THAT(said(call), HasSubstr("overlaps d"));
 }
 
+// A CPU's scalars are the host's in any case; the text says so for all devices.
+TEST(ExpressionCalls, ReadScalarsOfTheHost) {
+  Opened kiln;
+  const Gemm gemm = problem("fp32 N N 2 2 1 epilogue=d=acc*s[]:host+t[]:bf16:host");
+  const float a[] = {1, 2}, b[] = {1, 10}, s = 0.5F;
+  const std::uint16_t t = float_to_bf16(-1);
+  std::array<float, 4> d{};
+  Operands call{.a = a, .b = b, .d = d.data(), .extra = {&s, &t}};
+  const auto run = [&] {
+    d.fill(0);
+    const Status ran = kiln->gemm(gemm, call);
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_THAT(d, testing::ElementsAre(-0.5, 4, 0, 9));
+  };
+  run();
+  ASSERT_TRUE(kiln->tune(gemm, test::few(4)));
+  EXPECT_EQ(kiln->plan(gemm)->match(), Match::exact);
+  run();
+  EXPECT_THAT(kiln->explain(gemm).value(), HasSubstr("d=acc*x0[]:host+x1[]:bf16:host"));
+  call.extra[1] = nullptr;
+  EXPECT_THAT(kiln->gemm(gemm, call).error().message, HasSubstr("x1 = null: fp32 N N 2 2 1"));
+  call.extra[1] = d.data() + 1;
+  EXPECT_THAT(kiln->gemm(gemm, call).error().message, HasSubstr("overlaps d"));
+}
+
 TEST(ExpressionCalls, CParsesAndCallsThem) {
   int expression = -1;
   EXPECT_EQ(kiln_expression_parse("d=foo(acc)", &expression), KILN_BAD_INPUT);
@@ -341,6 +366,11 @@ TEST(ExpressionCalls, CParsesAndCallsThem) {
   EXPECT_EQ(kiln_expression_parse("d=acc", nullptr), KILN_BAD_INPUT);
   ASSERT_EQ(kiln_expression_parse("d=max(acc*scale[],b[n])", &expression), KILN_OK);
   EXPECT_STREQ(kiln_expression_text(expression), "d=max(acc*x0[],x1[n])");
+  int of_host = -1;
+  EXPECT_EQ(kiln_expression_parse("d=acc*s[n]:host", &of_host), KILN_BAD_INPUT);
+  EXPECT_THAT(kiln_last_error(), HasSubstr("column 12: host is of an operand without indices"));
+  ASSERT_EQ(kiln_expression_parse("d=acc-s[]:host", &of_host), KILN_OK);
+  EXPECT_STREQ(kiln_expression_text(of_host), "d=acc-x0[]:host");
   EXPECT_EQ(kiln_expression_text(0), nullptr);
   EXPECT_EQ(kiln_expression_text(1 << 30), nullptr);
 
@@ -362,6 +392,9 @@ TEST(ExpressionCalls, CParsesAndCallsThem) {
   operands.extra[0] = &scale, operands.extra[1] = bound;
   ASSERT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
   EXPECT_THAT(d, testing::ElementsAre(8, 7, 6, 8, 8, 14));
+  desc.expression = of_host;
+  ASSERT_EQ(kiln_gemm(engine, &desc, &operands), KILN_OK) << kiln_last_error();
+  EXPECT_THAT(d, testing::ElementsAre(-1, 0, 1, 1, 2, 5));
   desc.expression = 1 << 30;
   EXPECT_EQ(kiln_gemm(engine, &desc, &operands), KILN_BAD_INPUT);
   EXPECT_THAT(kiln_last_error(), HasSubstr("no such expression"));

@@ -77,6 +77,31 @@ TEST(Expressions, ReadWhatTheyReduce) {
             "d=exp(acc-logsumexp[m](acc))");
 }
 
+TEST(Expressions, ReadScalarsOfTheHost) {
+  EXPECT_EQ(canonical("d=acc*s[]:host+t[]:host:bf16*s[]"),
+            "d=acc*x0[]:host+x1[]:bf16:host*x0[]:host");
+  EXPECT_NE(canonical("d=acc*s[]:host"), canonical("d=acc*s[]"));
+  for (const char* text :
+       {"d=acc*x0[]:fp64:host", "d=acc/max[m](acc*x0[]:host)", "d=random(x0[]:host,m,n)*acc0-acc1"})
+    EXPECT_EQ(canonical(text), text);
+  const auto across = expression::transposed(Expression::parse("d=acc*s[]:host+b[n]").value());
+  EXPECT_EQ(across.text(), "d=acc*x0[]:host+x1[m]");
+  const terms::Term scalar = terms::operand({.name = "s", .index = {}, .dtype = {}, .host = true});
+  EXPECT_EQ(terms::to_expression(terms::acc() * scalar)->text(), "d=acc*x0[]:host");
+
+  const Expression x = Expression::parse("d=acc*s[]+b[n];q[]=max(acc)").value();
+  std::vector<ExtraOperand> operands(x.operands().begin(), x.operands().end());
+  operands[0].host = true;
+  EXPECT_EQ(x.with_operands(operands)->text(), "d=acc*x0[]:host+x1[n];y0[]=max(acc)");
+  operands[1].host = true;
+  EXPECT_EQ(x.with_operands(operands).error().message,
+            "operands[1] (b): host is of an operand without indices");
+  ExtraOperand target = x.outputs()[0].target;
+  target.host = true;
+  EXPECT_EQ(x.with_outputs(std::array{target}).error().message,
+            "outputs[0] (q): host is of what an expression reads");
+}
+
 TEST(Expressions, ReadBlocksAndNeighbours) {
   EXPECT_EQ(canonical("y=gelu(acc);s[m,n/128]=max(abs(y))/448;d=y/s[m,n/128]"),
             "t0=gelu(acc);t1=max[m,n/128](abs(t0))/448;d=t0/t1;y0[m,n/128]=t1");
@@ -364,6 +389,7 @@ TEST(Expressions, WhatIsWrongIsNamedByItsColumn) {
   expect("d=acc+b[n]:host", "column 12: host is of an operand without indices");
   expect("q[]:host=max(acc)", "column 1: host is of what an expression reads");
   expect("d=acc*b[]+b[]:host", "column 11: b has another type, ld or memory than before");
+  expect("q[]=max(acc);d=acc/q[]:host", "column 20: q is stored: the host does not have it");
   expect("d=acc+b[m,n]:ld=0", "column 17: ld must be a number, 1 or more");
   expect("d=acc*1x", "column 8: a number ends with a letter");
   expect("d=acc*1e999", "column 7: not a number that fp64 has");
