@@ -1,5 +1,6 @@
 #include "bench/bench.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/peak.h"
@@ -7,7 +8,8 @@
 namespace kiln {
 namespace {
 
-Status tune_first(Engine& engine, const BenchOptions& options, std::size_t index, int threads) {
+Status tune_one(Engine& engine, const BenchOptions& options, std::size_t index, const Gemm& gemm,
+                int threads) {
   TuneOptions tune;
   if (options.contest.sustained) tune.policy = TuningPolicy::sustained;
   tune.budget = options.budget;
@@ -16,13 +18,24 @@ Status tune_first(Engine& engine, const BenchOptions& options, std::size_t index
   tune.threads = threads;
   tune.cancelled = options.cancelled;
   if (options.on_tune)
-    tune.progress = [&](const Progress& p) {
-      options.on_tune(index, options.gemms[index], threads, p);
-    };
-  const auto report = engine.tune(options.gemms[index], tune);
-  if (options.on_tuned) options.on_tuned(options.gemms[index], report);
+    tune.progress = [&](const Progress& p) { options.on_tune(index, gemm, threads, p); };
+  const auto report = engine.tune(gemm, tune);
+  if (options.on_tuned) options.on_tuned(gemm, report);
   if (!report) return tl::unexpected(report.error());
   return {};
+}
+
+/// The problem, and the plain product of a peer that computes that first.
+Status tune_first(Engine& engine, const RaceTrack& track, const BenchOptions& options,
+                  std::size_t index, int threads) {
+  const Gemm& gemm = options.gemms[index];
+  const bool apart = std::ranges::any_of(track.peers().present, [&](const auto& peer) {
+    return peer->rounds_products() && peer->supports(gemm, threads);
+  });
+  if (apart)
+    if (Status ok = tune_one(engine, options, index, plain_product_of(gemm), threads); !ok)
+      return ok;
+  return tune_one(engine, options, index, gemm, threads);
 }
 
 bool cancelled(const BenchOptions& options) { return options.cancelled && options.cancelled(); }
@@ -32,7 +45,7 @@ Result<std::optional<ContestResult>> race_one(Engine& engine, const RaceTrack& t
                                               const BenchOptions& options, std::size_t index,
                                               int threads) {
   if (cancelled(options)) return std::nullopt;
-  const Status tuned = options.tune ? tune_first(engine, options, index, threads) : Status{};
+  const Status tuned = options.tune ? tune_first(engine, track, options, index, threads) : Status{};
   if (cancelled(options)) return std::nullopt;
   if (!tuned) return tl::unexpected(tuned.error());
   return contest(engine, track, options.gemms[index], threads, options.contest);
@@ -64,7 +77,7 @@ Result<BenchReport> run_bench(const BenchOptions& options) {
   if (!engine) return tl::unexpected(engine.error());
   const auto track = open_track(options.open.device);
   if (!track) return tl::unexpected(track.error());
-  if (Status found = (*track)->find_peers(options.peers); !found)
+  if (Status found = (*track)->find_peers(options.peers, &*engine); !found)
     return tl::unexpected(found.error());
   const auto threads = options.threads.empty() ? (*track)->threads() : options.threads;
   if (!threads) return tl::unexpected(threads.error());

@@ -123,7 +123,7 @@ Result<DemoOutcome> run_demo_second_process(const DemoOptions& options) {
   outcome.compiler_files = loaded_compilers();
 
   const auto track = host_track({});
-  if (Status found = track->find_peers({}); !found) return tl::unexpected(found.error());
+  if (Status found = track->find_peers({}, nullptr); !found) return tl::unexpected(found.error());
   outcome.bench.device = options.open.device;
   const auto limits = measure_limits(*device);
   if (!limits) return tl::unexpected(limits.error());

@@ -154,7 +154,7 @@ class GpuTrack final : public RaceTrack {
   explicit GpuTrack(std::shared_ptr<const GpuTools> tools) : tools_(std::move(tools)) {}
 
   /// Names choose among libraries for CPUs; there is one for a GPU.
-  Status find_peers(const std::vector<std::string>&) override {
+  Status find_peers(const std::vector<std::string>&, Engine*) override {
     const auto version = cuda::cublaslt_version();
     if (!version) peers_.absent.push_back({kGpuPeer, version.error().message});
     return {};

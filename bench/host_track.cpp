@@ -70,7 +70,7 @@ class HostContest final : public Contest {
     poison_d(gemm_, sets_[0]);
     if (Status ran = first_->plan.run(first_->operands[0]); !ran)
       return tl::unexpected(ran.error());
-    return check().fault_of(sets_[0].d);
+    return check(false).fault_of(sets_[0].d);
   }
 
   Status admit_peers(std::vector<Excluded>& excluded) override {
@@ -131,16 +131,18 @@ class HostContest final : public Contest {
     }
     poison_d(gemm_, sets_[0]);
     runs->kernel->run(runs->operands[0]);
-    if (const auto fault = check().fault_of(sets_[0].d)) return fail(ErrorCode::internal, *fault);
+    if (const auto fault = check(peer.rounds_products()).fault_of(sets_[0].d))
+      return fail(ErrorCode::internal, *fault);
     return Contestant{peer.name(), calls_over(sets_.count(), [runs](int set) {
                         runs->kernel->run(runs->operands[std::size_t(set)]);
                       })};
   }
 
-  /// Made when first asked for, and then for every contestant.
-  const ResultCheck& check() {
-    if (!check_) check_.emplace(gemm_, sets_[0], seed_);
-    return *check_;
+  /// Made when first asked for, and then for every contestant that rounds alike.
+  const ResultCheck& check(bool rounds_products) {
+    std::optional<ResultCheck>& made = rounds_products ? rounded_check_ : check_;
+    if (!made) made.emplace(gemm_, sets_[0], seed_, rounds_products);
+    return *made;
   }
 
   /// Medians of one interleaved race, in the contestants' order.
@@ -169,7 +171,7 @@ class HostContest final : public Contest {
   std::uint64_t seed_;
   OperandSets sets_;
   std::int64_t next_set_ = 0;
-  std::optional<ResultCheck> check_;
+  std::optional<ResultCheck> check_, rounded_check_;
   std::shared_ptr<PlanRuns> first_;
   std::vector<Contestant> plans_, admitted_;
 };
@@ -212,8 +214,9 @@ class HostTrack final : public RaceTrack {
  public:
   explicit HostTrack(PeerSet peers) { peers_ = std::move(peers); }
 
-  Status find_peers(const std::vector<std::string>& names) override {
+  Status find_peers(const std::vector<std::string>& names, Engine* engine) override {
     peers_ = load_peers();
+    if (engine) peers_.present.push_back(separate_peer(*engine));
     return keep_named(peers_, names);
   }
   std::map<std::string, std::string> versions() const override {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 
 namespace kiln::onednn {
 namespace {
@@ -12,6 +13,14 @@ constexpr unsigned kInOrder = 1;         // dnnl_stream_default_flags
 constexpr int kAnyLayout = 1;            // dnnl_format_tag_any
 constexpr int kQueryImplementation = 8;  // dnnl_query_impl_info_str
 constexpr int kQueryWeights = 131;       // dnnl_query_weights_md
+constexpr int kQueryArgument = 255;      // dnnl_query_exec_arg_md
+constexpr int kBinary = 0x1fff0;         // dnnl_binary_add, followed by the others
+constexpr int kSecondSource = 2;         // DNNL_ARG_SRC_1
+/// DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE, which grew within version 3.
+constexpr int kPostOpArguments[] = {16384, 32768};
+
+/// Numbers of the functions of one value, in the order of Algorithm.
+using Numbers = std::array<int, static_cast<std::size_t>(Algorithm::add)>;
 
 /// Descriptors are values, and an operation has one of its own. oneDNN 2.6 has 696 bytes for the
 /// first and 2800 for the second; earlier versions of 2 have fewer.
@@ -35,12 +44,13 @@ class Api2 final : public Api {
     delete reinterpret_cast<Room*>(descriptor);
   }
   int create_matmul(PrimitiveDescriptor** matmul, const Descriptor* source,
-                    const Descriptor* weights, const Descriptor* destination) const override {
+                    const Descriptor* weights, const Descriptor* destination,
+                    const Attributes* attributes) const override {
     alignas(16) std::array<std::byte, 8192> operation{};
     if (const int made = matmul_init_(operation.data(), source, weights, nullptr, destination);
         made != kSuccess)
       return made;
-    return create_(matmul, operation.data(), nullptr, engine, nullptr);
+    return create_(matmul, operation.data(), attributes, engine, nullptr);
   }
 
  private:
@@ -54,6 +64,15 @@ class Api2 final : public Api {
     symbols.take(init_by_tag_, "dnnl_memory_desc_init_by_tag");
     symbols.take(matmul_init_, "dnnl_matmul_desc_init");
     symbols.take(create_, "dnnl_primitive_desc_create");
+    symbols.take(append_eltwise_, "dnnl_post_ops_append_eltwise");
+  }
+  int number_of(Algorithm algorithm) const override {
+    constexpr Numbers kNumbers{0x1f, 0x2f, 0x4f, 0x5f, 0x6f, 0x7f, 0xaf,
+                               0xbf, 0xcf, 0xdf, 0xef, 0xff, 0x30, 0x40};
+    return kNumbers.at(static_cast<std::size_t>(algorithm));
+  }
+  int append_eltwise(PostOps* to, int algorithm, float alpha, float beta) const override {
+    return append_eltwise_(to, 1, algorithm, alpha, beta);
   }
 
   int (*init_by_strides_)(Descriptor*, int dims, const std::int64_t* sizes, Type,
@@ -63,6 +82,7 @@ class Api2 final : public Api {
                       const Descriptor* bias, const Descriptor* destination) = nullptr;
   int (*create_)(PrimitiveDescriptor**, const void* operation, const Attributes*, Engine*,
                  const PrimitiveDescriptor* forward) = nullptr;
+  int (*append_eltwise_)(PostOps*, float scale, int algorithm, float alpha, float beta) = nullptr;
 };
 
 /// Descriptors are handles, and a primitive's is made in one step.
@@ -85,8 +105,9 @@ class Api3 final : public Api {
     if (descriptor) destroy_(descriptor);
   }
   int create_matmul(PrimitiveDescriptor** matmul, const Descriptor* source,
-                    const Descriptor* weights, const Descriptor* destination) const override {
-    return create_matmul_(matmul, engine, source, weights, nullptr, destination, nullptr);
+                    const Descriptor* weights, const Descriptor* destination,
+                    const Attributes* attributes) const override {
+    return create_matmul_(matmul, engine, source, weights, nullptr, destination, attributes);
   }
 
  private:
@@ -95,6 +116,15 @@ class Api3 final : public Api {
     symbols.take(create_with_tag_, "dnnl_memory_desc_create_with_tag");
     symbols.take(destroy_, "dnnl_memory_desc_destroy");
     symbols.take(create_matmul_, "dnnl_matmul_primitive_desc_create");
+    symbols.take(append_eltwise_, "dnnl_post_ops_append_eltwise");
+  }
+  int number_of(Algorithm algorithm) const override {
+    constexpr Numbers kNumbers{0x20, 0x21, 0x23, 0x24, 0x25, 0x26, 0x29,
+                               0x2a, 0x2b, 0x2c, 0x2d, 0x2e, 0x31, 0x32};
+    return kNumbers.at(static_cast<std::size_t>(algorithm));
+  }
+  int append_eltwise(PostOps* to, int algorithm, float alpha, float beta) const override {
+    return append_eltwise_(to, algorithm, alpha, beta);
   }
 
   int (*create_with_strides_)(Descriptor**, int dims, const std::int64_t* sizes, Type,
@@ -105,6 +135,7 @@ class Api3 final : public Api {
   int (*create_matmul_)(PrimitiveDescriptor**, Engine*, const Descriptor* source,
                         const Descriptor* weights, const Descriptor* bias,
                         const Descriptor* destination, const Attributes*) = nullptr;
+  int (*append_eltwise_)(PostOps*, int algorithm, float alpha, float beta) = nullptr;
 };
 
 tl::unexpected<Error> refused(const Library& library, const std::string& why) {
@@ -132,6 +163,12 @@ void bind_functions(Functions& call, Symbols& symbols) {
   KILN_DNNL(primitive_create);
   KILN_DNNL(primitive_execute);
   KILN_DNNL(primitive_destroy);
+  KILN_DNNL(primitive_attr_create);
+  KILN_DNNL(primitive_attr_set_post_ops);
+  KILN_DNNL(primitive_attr_destroy);
+  KILN_DNNL(post_ops_create);
+  KILN_DNNL(post_ops_append_binary);
+  KILN_DNNL(post_ops_destroy);
 #undef KILN_DNNL
 }
 
@@ -186,6 +223,44 @@ Result<std::shared_ptr<Api>> Api::bind(const Library& library) {
   if (Status ok = api->set_up(); !ok) return tl::unexpected(ok.error());
   bound[library.handle()] = api;
   return api;
+}
+
+Attributes* Api::attributes_of(std::span<const PostOp> chain,
+                               std::span<const Descriptor* const> others) const {
+  PostOps* ops = nullptr;
+  if (call.post_ops_create(&ops) != kSuccess) return nullptr;
+  bool taken = true;
+  for (const PostOp& op : chain) {
+    if (!is_binary(op.algorithm)) {
+      taken &= append_eltwise(ops, number_of(op.algorithm), op.alpha, op.beta) == kSuccess;
+      continue;
+    }
+    const int algorithm = kBinary + int(op.algorithm) - int(Algorithm::add);
+    taken &= call.post_ops_append_binary(ops, algorithm, others.front()) == kSuccess;
+    others = others.subspan(1);
+  }
+  Attributes* made = nullptr;
+  taken = taken && call.primitive_attr_create(&made) == kSuccess &&
+          call.primitive_attr_set_post_ops(made, ops) == kSuccess;  // which copies them
+  call.post_ops_destroy(ops);
+  if (!taken && made) call.primitive_attr_destroy(std::exchange(made, nullptr));
+  return made;
+}
+
+std::vector<Argument> Api::arguments_of(const PrimitiveDescriptor* matmul,
+                                        std::span<const std::size_t> steps) const {
+  const auto argument = [](int base, std::size_t step) {
+    return Argument((base * (int(step) + 1)) | kSecondSource);
+  };
+  std::vector<Argument> all;
+  if (steps.empty()) return all;
+  // In the larger base, what is the first step's in the smaller one is that of an earlier step.
+  const Descriptor* const first = call.primitive_desc_query_md(
+      matmul, kQueryArgument, int(argument(kPostOpArguments[0], steps.front())));
+  const bool small = first && call.memory_desc_get_size(first) > 0;
+  for (const std::size_t step : steps)
+    all.push_back(argument(kPostOpArguments[small ? 0 : 1], step));
+  return all;
 }
 
 std::string Api::implementation(const PrimitiveDescriptor* primitive) const {

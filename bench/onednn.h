@@ -7,9 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "bench/library.h"
+#include "bench/post_ops.h"
 #include "kiln/error.hpp"
 
 namespace kiln::onednn {
@@ -37,6 +40,7 @@ struct Memory;
 struct PrimitiveDescriptor;
 struct Primitive;
 struct Attributes;
+struct PostOps;
 
 /// dnnl_exec_arg_t.
 struct ExecutionArgument {
@@ -89,6 +93,12 @@ struct Functions {
   int (*primitive_execute)(const Primitive*, Stream*, int count,
                            const ExecutionArgument*) = nullptr;
   int (*primitive_destroy)(Primitive*) = nullptr;
+  int (*primitive_attr_create)(Attributes**) = nullptr;
+  int (*primitive_attr_set_post_ops)(Attributes*, const PostOps*) = nullptr;
+  int (*primitive_attr_destroy)(Attributes*) = nullptr;
+  int (*post_ops_create)(PostOps**) = nullptr;
+  int (*post_ops_append_binary)(PostOps*, int algorithm, const Descriptor* other) = nullptr;
+  int (*post_ops_destroy)(PostOps*) = nullptr;
 };
 
 /// One opened library with its engine and stream, which live as long as the process: its caches
@@ -105,8 +115,17 @@ class Api {
   /// In whichever layout suits the primitive that it is given to.
   virtual Descriptor* describe_any_layout(const Tensor& tensor) const = 0;
   virtual void destroy(Descriptor* descriptor) const = 0;
+  /// `attributes`: null, or those of what follows.
   virtual int create_matmul(PrimitiveDescriptor** matmul, const Descriptor* source,
-                            const Descriptor* weights, const Descriptor* destination) const = 0;
+                            const Descriptor* weights, const Descriptor* destination,
+                            const Attributes* attributes) const = 0;
+  /// Of a chain, `others` having the operand of each of its steps that has one, in order. Null: the
+  /// library refused it.
+  Attributes* attributes_of(std::span<const PostOp> chain,
+                            std::span<const Descriptor* const> others) const;
+  /// Which arguments of a matmul are the operands of those steps of its chain that have one.
+  std::vector<Argument> arguments_of(const PrimitiveDescriptor* matmul,
+                                     std::span<const std::size_t> steps) const;
 
   /// oneDNN takes its thread count from OpenMP's, when a primitive is made and when it runs. Set at
   /// every call, some nanoseconds: several libraries may share one OpenMP.
@@ -129,6 +148,9 @@ class Api {
   explicit Api(const Library& library) : library_(library) {}
   /// What one version alone has. Takes the names of missing symbols.
   virtual void bind_own(Symbols& symbols) = 0;
+  /// The number of a function of one value: dnnl_alg_kind_t.
+  virtual int number_of(Algorithm algorithm) const = 0;
+  virtual int append_eltwise(PostOps* to, int algorithm, float alpha, float beta) const = 0;
 
  private:
   Status bind_all();

@@ -1,14 +1,18 @@
 // oneDNN as three peers a version: its BLAS-like calls, its matmul primitive, and matmul over
-// weights that were reordered once into the layout it likes best.
+// weights that were reordered once into the layout it likes best. What follows a product is a chain
+// of its post-ops.
 #include <fmt/format.h>
 
 #include <array>
 #include <functional>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "bench/onednn.h"
 #include "bench/peer.h"
+#include "bench/post_ops.h"
+#include "generator/problem/extent.h"
 #include "generator/problem/fields.h"
 #include "generator/problem/problem.h"
 
@@ -43,7 +47,9 @@ Problem with_plain_b(Gemm gemm) {
   return Problem::of(gemm).value();
 }
 
-bool is_plain_and_not_empty(const Gemm& g) {
+/// But for what follows the product.
+bool is_plain_and_not_empty(Gemm g) {
+  g.epilogue = {};
   return is_plain_product(g) && g.m > 0 && g.n > 0 && g.k > 0 && g.batch > 0;
 }
 
@@ -104,6 +110,8 @@ class MatmulKernel final : public PeerKernel {
     for (auto& [address, memory] : packed_) api_->call.memory_destroy(memory);
     for (onednn::Memory* memory : {a_, b_, d_})
       if (memory) api_->call.memory_destroy(memory);
+    for (const Other& other : others_)
+      if (other.memory) api_->call.memory_destroy(other.memory);
     for (onednn::Primitive* primitive : {matmul_, reorder_})
       if (primitive) api_->call.primitive_destroy(primitive);
     if (description_) api_->call.primitive_desc_destroy(description_);
@@ -123,9 +131,11 @@ class MatmulKernel final : public PeerKernel {
       weights = packed_.at(operands.b);
     else
       api_->call.memory_set_data_handle(b_, const_cast<void*>(swap ? operands.a : operands.b));
-    execute(matmul_, std::array<onednn::ExecutionArgument, 3>{{{Argument::source, a_},
-                                                               {Argument::weights, weights},
-                                                               {Argument::destination, d_}}});
+    for (const Other& other : others_)
+      api_->call.memory_set_data_handle(other.memory,
+                                        const_cast<void*>(pointer(operands, other.operand)));
+    arguments_[1].memory = weights;
+    execute(matmul_, arguments_);
   }
 
   std::size_t packed_b_bytes() const override { return packed_bytes_; }
@@ -136,8 +146,7 @@ class MatmulKernel final : public PeerKernel {
     if (memory) api_->call.memory_destroy(memory);
     api_->call.memory_create(&memory, weights_of(*api_, description_), api_->engine, packed);
     api_->call.memory_set_data_handle(b_, const_cast<void*>(b));
-    execute(reorder_, std::array<onednn::ExecutionArgument, 2>{
-                          {{Argument::from, b_}, {Argument::to, memory}}});
+    execute(reorder_, {{Argument::from, b_}, {Argument::to, memory}});
   }
 
  private:
@@ -147,10 +156,9 @@ class MatmulKernel final : public PeerKernel {
   MatmulKernel(std::shared_ptr<const Api> api, const Problem& problem, int threads)
       : api_(std::move(api)), problem_(problem), threads_(threads) {}
 
-  template <std::size_t n>
   void execute(onednn::Primitive* primitive,
-               const std::array<onednn::ExecutionArgument, n>& arguments) const {
-    api_->call.primitive_execute(primitive, api_->stream, int(n), arguments.data());
+               const std::vector<onednn::ExecutionArgument>& arguments) const {
+    api_->call.primitive_execute(primitive, api_->stream, int(arguments.size()), arguments.data());
     api_->call.stream_wait(api_->stream);
   }
 
@@ -172,6 +180,50 @@ class MatmulKernel final : public PeerKernel {
     return made;
   }
 
+  /// What a step reads, with a size of 1 along what it does not change with.
+  onednn::Tensor tensor_of(const onednn::PostOp& op) const {
+    const Gemm& g = problem_.gemm;
+    const auto [batch, m, n] = op.along;
+    const std::int64_t rows = m ? g.m : 1, cols = n ? g.n : 1;
+    const std::int64_t ld = m && n ? leading_dimension(g, *op.operand) : cols;
+    const std::int64_t stride = batch ? batch_stride(g, *op.operand) : rows * ld;
+    onednn::Tensor made =
+        tensor(dtype_of(g, *op.operand), rows, cols, !op.column_major, ld, stride);
+    if (g.batch > 1 && !batch) made.sizes[0] = 1;
+    return made;
+  }
+
+  /// Descriptors of what the steps read, and the memory that calls point to it.
+  bool create_matmul(const onednn::Descriptor* a, const onednn::Descriptor* b,
+                     const onednn::Descriptor* d) {
+    const auto chain = onednn::post_ops(problem_);
+    if (!chain) return false;
+    std::vector<std::size_t> steps;  // that have an operand
+    std::vector<Described> read;
+    std::vector<const onednn::Descriptor*> others;
+    for (std::size_t i = 0; i < chain->size(); ++i) {
+      const onednn::PostOp& op = (*chain)[i];
+      if (!op.operand) continue;
+      if (!onednn_type(dtype_of(problem_.gemm, *op.operand))) return false;
+      steps.push_back(i);
+      others.push_back(read.emplace_back(owned(api_->describe(tensor_of(op)))).get());
+      if (!others.back()) return false;
+    }
+    onednn::Attributes* attributes = nullptr;
+    if (!chain->empty() && !(attributes = api_->attributes_of(*chain, others))) return false;
+    const int made = api_->create_matmul(&description_, a, b, d, attributes);
+    if (attributes) api_->call.primitive_attr_destroy(attributes);
+    if (made != onednn::kSuccess) return false;
+    const std::vector<Argument> arguments = api_->arguments_of(description_, steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      others_.push_back({*(*chain)[steps[i]].operand, arguments[i], nullptr});
+      if (api_->call.memory_create(&others_.back().memory, others[i], api_->engine, nullptr) !=
+          onednn::kSuccess)
+        return false;
+    }
+    return true;
+  }
+
   bool create(bool packed) {
     api_->use_threads(threads_);
     const Gemm& g = problem_.gemm;
@@ -184,9 +236,7 @@ class MatmulKernel final : public PeerKernel {
         owned(api_->describe(tensor(g.d.dtype, g.m, g.n, true, g.ldd(), g.stride_d())));
     const Described any = owned(packed ? api_->describe_any_layout(weights) : nullptr);
     if (!a || !b || !d || (packed && !any)) return false;
-    if (api_->create_matmul(&description_, a.get(), packed ? any.get() : b.get(), d.get()) !=
-        onednn::kSuccess)
-      return false;
+    if (!create_matmul(a.get(), packed ? any.get() : b.get(), d.get())) return false;
     // Plain loops, for what none of its kernels computes: one call may take a minute.
     if (api_->implementation(description_).starts_with("ref")) return false;
     if (api_->call.primitive_create(&matmul_, description_) != onednn::kSuccess) return false;
@@ -195,7 +245,10 @@ class MatmulKernel final : public PeerKernel {
       return api_->call.memory_create(&slot, description.get(), api_->engine, nullptr) ==
              onednn::kSuccess;
     };
-    return memory(a_, a) && memory(b_, b) && memory(d_, d);
+    if (!memory(a_, a) || !memory(b_, b) || !memory(d_, d)) return false;
+    arguments_ = {{Argument::source, a_}, {Argument::weights, b_}, {Argument::destination, d_}};
+    for (const Other& other : others_) arguments_.push_back({other.argument, other.memory});
+    return true;
   }
 
   bool create_reorder(const onednn::Descriptor* plain) {
@@ -210,9 +263,18 @@ class MatmulKernel final : public PeerKernel {
     return made;
   }
 
+  /// An operand of what follows.
+  struct Other {
+    Operand operand;
+    Argument argument;
+    onednn::Memory* memory;
+  };
+
   std::shared_ptr<const Api> api_;
   Problem problem_;
   int threads_;
+  std::vector<Other> others_;
+  std::vector<onednn::ExecutionArgument> arguments_;    // of a call
   onednn::PrimitiveDescriptor* description_ = nullptr;  // of matmul_, and of its weights' layout
   onednn::Primitive *matmul_ = nullptr, *reorder_ = nullptr;
   onednn::Memory *a_ = nullptr, *b_ = nullptr, *d_ = nullptr;
@@ -231,9 +293,10 @@ class OnednnPeer final : public Peer {
   std::string note() const override {
     return fmt::format("{}, isa {:#x}, {}, {}, {}", version(), api_->call.get_effective_cpu_isa(),
                        api_->one_thread_only() ? "one thread" : "OpenMP",
-                       way_ == Way::gemm     ? "dnnl_sgemm and dnnl_gemm_*8s8s32"
-                       : way_ == Way::matmul ? "matmul primitive created once"
-                                             : "matmul primitive over weights reordered once",
+                       way_ == Way::gemm ? "dnnl_sgemm and dnnl_gemm_*8s8s32"
+                       : way_ == Way::matmul
+                           ? "matmul primitive created once, with post-ops"
+                           : "matmul primitive with post-ops over weights reordered once",
                        api_->library().path());
   }
   bool supports(const Gemm& gemm, int threads) const override {
@@ -241,6 +304,7 @@ class OnednnPeer final : public Peer {
     const Gemm& g = problem.gemm;
     if (!is_plain_and_not_empty(g) || (threads > 1 && api_->one_thread_only())) return false;
     if (way_ == Way::gemm) {
+      if (!is_plain_product(g)) return false;
       const bool single = g.a.dtype == fp32 && g.b.dtype == fp32 && g.d.dtype == fp32;
       const bool bytes = g.a.dtype == s8 || g.a.dtype == u8;
       return single || (bytes && g.b.dtype == s8 && g.d.dtype == s32);

@@ -13,7 +13,7 @@
 namespace kiln {
 
 /// One problem bound to one library, everything that can be done ahead already done (primitives
-/// created, kernels dispatched). Runs D = op(A) * op(B): alpha 1, beta 0.
+/// created, kernels dispatched). Runs D = op(A) * op(B) and what follows it: alpha 1, beta 0.
 class PeerKernel {
  public:
   virtual ~PeerKernel() = default;
@@ -35,6 +35,8 @@ class Peer {
   virtual std::string note() const = 0;
   /// Whether the library has a routine for the problem's types and layouts.
   virtual bool supports(const Gemm& gemm, int threads) const = 0;
+  /// Whether products are rounded to D's type before what follows them.
+  virtual bool rounds_products() const { return false; }
   /// Errors: unsupported (the library refused a problem that `supports` let through).
   virtual Result<std::unique_ptr<PeerKernel>> prepare(const Gemm& gemm, int threads) = 0;
 };
@@ -66,6 +68,12 @@ void load_eigen(PeerSet& set);
 /// Those that $KILN_PEERS names: files of oneDNN or with a CBLAS interface, a colon between them.
 /// After the system's own, which keep their names.
 void load_given_peers(PeerSet& set);
+
+/// "separate": the engine's own product of a problem with an epilogue, then a pass of that over D.
+/// The engine must outlive it.
+std::unique_ptr<Peer> separate_peer(Engine& engine);
+/// The problem without what follows.
+Gemm plain_product_of(Gemm gemm);
 
 /// A name that no peer of the set has: with as many "+" behind it as that takes.
 std::string unused_name(const PeerSet& set, std::string name);

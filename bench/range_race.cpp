@@ -117,7 +117,7 @@ Result<RangeRaceReport> run_range_race(const RangeRaceOptions& options) {
   if (!engines) return tl::unexpected(engines.error());
   const auto track = open_track(options.open.device);
   if (!track) return tl::unexpected(track.error());
-  if (Status found = (*track)->find_peers(options.peers); !found)
+  if (Status found = (*track)->find_peers(options.peers, nullptr); !found)
     return tl::unexpected(found.error());
   const auto usual = (*track)->threads();
   if (!usual) return tl::unexpected(usual.error());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <span>
@@ -17,6 +18,7 @@
 #include "tuner/verify/data.h"
 #include "tuner/verify/quantised.h"
 #include "tuner/verify/reduced_lines.h"
+#include "tuner/verify/roundoffs.h"
 #include "tuner/verify/terms.h"
 #include "tuner/verify/view.h"
 
@@ -101,6 +103,14 @@ std::optional<std::string> wrong_output(const Gemm& g, const Operands& o, std::s
   return fault;
 }
 
+/// To D's type, of each sum: as if so much more had been added up.
+void allow_rounding(const Gemm& g, Products& products) {
+  const double unit = g.d.dtype == bf16 ? 0x1p-8 : g.d.dtype == fp16 ? 0x1p-11 : unit_roundoff(g);
+  const double share = unit / allowance(g, Scaling{}).per_sum;
+  for (std::size_t i = 0; i < products.sum.size(); ++i)
+    products.magnitude[i] += share * std::abs(products.sum[i]);
+}
+
 /// What one product's D holds that is larger than the magnitude, as a sentence; `holds` becomes
 /// true where an element is as large.
 std::optional<std::string> larger_than(float amax, const Gemm& g, const Operands& o, const void* d,
@@ -132,7 +142,8 @@ void poison_d(const Gemm& gemm, const Operands& operands) {
                                              std::size_t(span_bytes(gemm, extra_output(i)))});
 }
 
-ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed)
+ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed,
+                         bool rounds_products)
     : gemm_(gemm), amax_d_(operands.amax_d) {
   Random random(seed, 0x62656e6368);
   const std::vector<ProductPart> products_of_d =
@@ -148,6 +159,7 @@ ResultCheck::ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64
       part.expected.push_back(products(g, part.operands.a, part.operands.b,
                                        Lines{along, batch, sampled(count, work, random)},
                                        scales_in(part.operands)));
+      if (rounds_products) allow_rounding(g, part.expected.back());
     };
     for (std::int64_t batch : std::set<std::int64_t>{0, g.batch - 1}) {
       expect_along(Lines::Along::rows, batch, g.m, g.columns_of_b());

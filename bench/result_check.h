@@ -28,7 +28,9 @@ class ResultCheck {
  public:
   /// Of these inputs, which must live as long as this; `operands.b` is plain, `operands.d` unused.
   /// Of groups the list is read here, and each is a product of its own unless rows are by index.
-  ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed);
+  /// `rounds_products`: what follows them may be computed of products in D's type.
+  ResultCheck(const Gemm& gemm, const Operands& operands, std::uint64_t seed,
+              bool rounds_products = false);
   /// The first fault of a D, as a sentence. Its largest magnitude, and what an expression stores,
   /// is where the inputs say.
   std::optional<std::string> fault_of(const void* d) const;

@@ -54,9 +54,9 @@ class Contest {
 class RaceTrack {
  public:
   virtual ~RaceTrack() = default;
-  /// Looks for peers: of these names, or all when none are named. Errors: bad_input (a name; a
-  /// file of $KILN_PEERS).
-  virtual Status find_peers(const std::vector<std::string>& names) = 0;
+  /// Looks for peers: of these names, or all when none are named; on a CPU with `engine` that
+  /// engine's separate_peer() too. Errors: bad_input (a name; a file of $KILN_PEERS).
+  virtual Status find_peers(const std::vector<std::string>& names, Engine* engine) = 0;
   const PeerSet& peers() const { return peers_; }
   /// The library and version behind each name that RaceTimes::peers may hold.
   virtual std::map<std::string, std::string> versions() const = 0;

@@ -4,12 +4,14 @@
 //
 // FAKE_ONEDNN_VERSION ("4.0.0") and FAKE_ONEDNN_RUNTIME (a bit of cpu_runtime) change what it says
 // of itself. Compiled with FAKE_ONEDNN_LACKS_MATMUL it has no matmul.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -63,9 +65,21 @@ struct Memory : Counted {
   Descriptor of;
   std::byte* data = nullptr;
 };
+struct PostOp {
+  int algorithm = 0;
+  double alpha = 0, beta = 0;
+  Descriptor other;  // of a binary one
+};
+struct PostOps : Counted {
+  std::vector<PostOp> chain;
+};
+struct Attributes : Counted {
+  std::vector<PostOp> chain;
+};
 struct PrimitiveDescriptor : Counted {
   bool reorder = false;
   Descriptor a, b, d;
+  std::vector<PostOp> chain;
 };
 struct Primitive : Counted {
   PrimitiveDescriptor of;
@@ -78,6 +92,9 @@ struct Argument {
   int index;
   Memory* memory;
 };
+constexpr int kBinary = 0x1fff0;
+/// DNNL_ARG_ATTR_MULTIPLE_POST_OP(step) | DNNL_ARG_SRC_1
+int argument_of(std::size_t step) { return (32768 * (int(step) + 1)) | 2; }
 
 std::size_t bytes_of(int type) { return type == kFp16 || type == kBf16 ? 2 : type < kS8 ? 4 : 1; }
 
@@ -100,7 +117,7 @@ void store(const Memory& m, std::int64_t at, double value) {
   const auto whole = static_cast<std::int32_t>(std::lrint(value));
   std::uint32_t bits;
   std::memcpy(&bits, &single, sizeof bits);
-  if (m.of.type == kBf16) bits >>= 16;  // of values that it holds exactly
+  if (m.of.type == kBf16) bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   if (m.of.type >= kS32) std::memcpy(&bits, &whole, sizeof bits);
   std::memcpy(p, &bits, bytes_of(m.of.type));
 }
@@ -116,13 +133,74 @@ Status describe(Descriptor** made, int dims, const std::int64_t* sizes, int type
   return kSuccess;
 }
 
-Status multiply(const Memory& a, const Memory& b, const Memory& d) {
+double eltwise(const PostOp& op, double x) {
+  switch (op.algorithm) {
+    case 0x20:
+      return std::max(x, op.alpha * x);
+    case 0x21:
+      return std::tanh(x);
+    case 0x23:
+      return x * x;
+    case 0x24:
+      return std::abs(x);
+    case 0x25:
+      return std::sqrt(x);
+    case 0x26:
+      return op.alpha * x + op.beta;
+    case 0x29:
+      return 1 / (1 + std::exp(-x));
+    case 0x2a:
+      return std::exp(x);
+    case 0x2b:
+      return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case 0x2c:
+      return x / (1 + std::exp(-op.alpha * x));
+    case 0x2d:
+      return std::log(x);
+    case 0x2e:
+      return std::min(std::max(x, op.alpha), op.beta);
+    case 0x31:
+      return 0.5 * x * std::erfc(-0.7071067811865476 * x);
+    case 0x32:
+      return std::nearbyint(x);
+    default:
+      complain("function " + std::to_string(op.algorithm));
+      return x;
+  }
+}
+double binary(const PostOp& op, double x, double y) {
+  switch (op.algorithm - kBinary) {
+    case 0:
+      return x + y;
+    case 1:
+      return x * y;
+    case 2:
+      return std::max(x, y);
+    case 3:
+      return std::min(x, y);
+    case 4:
+      return x / y;
+    default:
+      return x - y;
+  }
+}
+/// The element of an operand whose sizes are 1 where all share one.
+double other_of(const Memory& m, std::int64_t t, std::int64_t i, std::int64_t j) {
+  const Descriptor& d = m.of;
+  return load(m, d.at(d.batch() > 1 ? t : 0, d.rows() > 1 ? i : 0, d.cols() > 1 ? j : 0));
+}
+
+Status multiply(const Memory& a, const Memory& b, const Memory& d, const std::vector<PostOp>& chain,
+                const std::vector<const Memory*>& others) {
   for (std::int64_t t = 0; t < d.of.batch(); ++t)
     for (std::int64_t i = 0; i < d.of.rows(); ++i)
       for (std::int64_t j = 0; j < d.of.cols(); ++j) {
         double sum = 0;
         for (std::int64_t p = 0; p < a.of.cols(); ++p)
           sum += load(a, a.of.at(t, i, p)) * load(b, b.of.at(t, p, j));
+        for (std::size_t step = 0; step < chain.size(); ++step)
+          sum = others[step] ? binary(chain[step], sum, other_of(*others[step], t, i, j))
+                             : eltwise(chain[step], sum);
         store(d, d.of.at(t, i, j), sum);
       }
   return kSuccess;
@@ -242,8 +320,8 @@ int dnnl_memory_destroy(Memory* memory) {
 #ifndef FAKE_ONEDNN_LACKS_MATMUL
 int dnnl_matmul_primitive_desc_create(PrimitiveDescriptor** made, Engine* on, const Descriptor* a,
                                       const Descriptor* b, const Descriptor* bias,
-                                      const Descriptor* d, const void* attributes) {
-  if (on != &engine || bias || attributes) return complain("a matmul with more than its operands");
+                                      const Descriptor* d, const Attributes* attributes) {
+  if (on != &engine || bias) return complain("a matmul with more than its operands");
   if (a->dims != b->dims || a->dims != d->dims || a->cols() != b->rows() ||
       a->rows() != d->rows() || b->cols() != d->cols() || a->batch() != d->batch() ||
       a->any_layout || d->any_layout)
@@ -256,6 +334,7 @@ int dnnl_matmul_primitive_desc_create(PrimitiveDescriptor** made, Engine* on, co
   *made = new PrimitiveDescriptor;
   (*made)->a = *a, (*made)->b = *b, (*made)->d = *d;
   if (b->any_layout) (*made)->b.choose_layout();
+  if (attributes) (*made)->chain = attributes->chain;
   return kSuccess;
 }
 #endif
@@ -276,6 +355,12 @@ int dnnl_primitive_desc_query(const PrimitiveDescriptor* of, int what, int index
 }
 const Descriptor* dnnl_primitive_desc_query_md(const PrimitiveDescriptor* of, int what, int index) {
   if (what == 131 && index == 0) return &of->b;
+  if (what == 255) {
+    for (std::size_t step = 0; step < of->chain.size(); ++step)
+      if (index == argument_of(step) && of->chain[step].algorithm >= kBinary)
+        return &of->chain[step].other;
+    return nullptr;
+  }
   complain("a query of a descriptor");
   return nullptr;
 }
@@ -293,7 +378,17 @@ int dnnl_primitive_execute(const Primitive* primitive, Stream* in, int count,
   threads_at_execute = threads;
   if (in != &stream) return complain("a stream");
   const Memory *source = nullptr, *weights = nullptr, *destination = nullptr;
+  const std::vector<PostOp>& chain = primitive->of.chain;
+  std::vector<const Memory*> others(chain.size());
   for (int i = 0; i < count; ++i) {
+    if (arguments[i].index > 33) {
+      const std::size_t step = std::size_t(arguments[i].index) / 32768 - 1;
+      if (step >= chain.size() || arguments[i].index != argument_of(step) ||
+          chain[step].algorithm < kBinary || !arguments[i].memory->data)
+        return complain("an operand of a post-op");
+      others[step] = arguments[i].memory;
+      continue;
+    }
     const Memory*& slot = arguments[i].index == 1    ? source
                           : arguments[i].index == 33 ? weights
                                                      : destination;
@@ -304,11 +399,44 @@ int dnnl_primitive_execute(const Primitive* primitive, Stream* in, int count,
   }
   if (!source || !destination || !weights != primitive->of.reorder)
     return complain("arguments that are missing");
+  for (std::size_t step = 0; step < chain.size(); ++step)
+    if (!others[step] && chain[step].algorithm >= kBinary)
+      return complain("a post-op without its operand");
   return primitive->of.reorder ? copy(*source, *destination)
-                               : multiply(*source, *weights, *destination);
+                               : multiply(*source, *weights, *destination, chain, others);
 }
 int dnnl_primitive_destroy(Primitive* primitive) {
   delete primitive;
+  return kSuccess;
+}
+
+int dnnl_post_ops_create(PostOps** made) {
+  *made = new PostOps;
+  return kSuccess;
+}
+int dnnl_post_ops_append_eltwise(PostOps* to, int algorithm, float alpha, float beta) {
+  to->chain.push_back({algorithm, alpha, beta, {}});
+  return kSuccess;
+}
+int dnnl_post_ops_append_binary(PostOps* to, int algorithm, const Descriptor* other) {
+  if (algorithm < kBinary || algorithm > kBinary + 5) return complain("a binary post-op");
+  to->chain.push_back({algorithm, 0, 0, *other});
+  return kSuccess;
+}
+int dnnl_post_ops_destroy(PostOps* ops) {
+  delete ops;
+  return kSuccess;
+}
+int dnnl_primitive_attr_create(Attributes** made) {
+  *made = new Attributes;
+  return kSuccess;
+}
+int dnnl_primitive_attr_set_post_ops(Attributes* to, const PostOps* ops) {
+  to->chain = ops->chain;
+  return kSuccess;
+}
+int dnnl_primitive_attr_destroy(Attributes* attributes) {
+  delete attributes;
   return kSuccess;
 }
 

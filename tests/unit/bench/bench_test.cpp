@@ -65,8 +65,8 @@ TEST(Ladders, EveryRungIsALegalPointOfItsOwnShape) {
 }
 
 TEST(Suites, EveryListParsesAndNamesItsLayers) {
-  EXPECT_THAT(suite_names(), testing::ElementsAre("bert-base", "cpu", "gpu", "llama-3-8b",
-                                                  "qwen2.5-7b", "resnet-50"));
+  EXPECT_THAT(suite_names(), testing::ElementsAre("bert-base", "cpu", "epilogues", "gpu",
+                                                  "llama-3-8b", "qwen2.5-7b", "resnet-50"));
   for (const std::string& name : suite_names()) {
     const auto shapes = suite(name);
     ASSERT_TRUE(shapes) << shapes.error().message;

@@ -207,7 +207,7 @@ TEST(GivenPeers, AFileThatCannotBeRacedEndsTheRace) {
   EXPECT_THAT(refusal("/nowhere/libnone.so"), HasSubstr("cannot open shared object file"));
   EXPECT_THAT(refusal("libm.so.6"), HasSubstr("lacks cblas_sgemm"));
   const Variable variable("KILN_PEERS", "/nowhere/libnone.so");
-  const Status found = host_track({})->find_peers({});
+  const Status found = host_track({})->find_peers({}, nullptr);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, ErrorCode::bad_input);
   EXPECT_THAT(found.error().message, HasSubstr("KILN_PEERS = \"/nowhere/libnone.so\""));
@@ -217,7 +217,7 @@ TEST(GivenPeers, TheReasonOfTheRightVersionIsTold) {
   PeerSet set;
   load_onednn(set);
   for (const AbsentPeer& absent : set.absent) {
-    const Status found = host_track({})->find_peers({absent.name + "_matmul"});
+    const Status found = host_track({})->find_peers({absent.name + "_matmul"}, nullptr);
     ASSERT_FALSE(found);
     EXPECT_THAT(found.error().message, HasSubstr(absent.reason));
   }
