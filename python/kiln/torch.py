@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -37,8 +37,8 @@ _library.define("linear(Tensor x, Tensor weight, Tensor? bias, str activation) -
 
 _library.define(
     "matmul_epilogue(Tensor a, Tensor b, str epilogue, str[] names, Tensor[] operands, *, "
-    "ScalarType? out_dtype=None, str numerics='ieee', Tensor? scale_a=None, Tensor? scale_b=None) "
-    "-> Tensor[]"
+    "ScalarType? out_dtype=None, str numerics='ieee', Tensor? scale_a=None, Tensor? scale_b=None, "
+    "float[] numbers=[]) -> Tensor[]"
 )
 
 _ACTIVATIONS = {
@@ -67,11 +67,11 @@ def matmul_epilogue(
     numerics: str = "ieee",
     scale_a: Optional[torch.Tensor] = None,
     scale_b: Optional[torch.Tensor] = None,
-    **operands: torch.Tensor,
+    **operands: Union[torch.Tensor, float],
 ) -> Union[torch.Tensor, Dict[str, torch.Tensor]]:
     """``a @ b`` with any function behind it, written as a line: ``d=gelu(acc+b[n])+r[m,n]``. Operands
-    are tensors by their names. What is stored beside D, or without one, comes by name in a
-    dictionary. Of a gate, ``d=silu(acc0)*acc1``, b has both products' columns, those of acc0 first.
+    are tensors by their names, or numbers where they have no index (``s[]``). What is stored beside D,
+    or without one, comes by name in a dictionary. Of a gate, ``d=silu(acc0)*acc1``, b has both products' columns, those of acc0 first.
     The named arguments are those of `kiln.matmul`. Without gradients.
 
     >>> x, w = torch.ones(2, 3), torch.ones(3, 4)
@@ -79,16 +79,19 @@ def matmul_epilogue(
     tensor([12., 12.])
     """
     names = [name for name, _, _ in _kiln.stored_by(epilogue)]
+    tensors = {name: x for name, x in operands.items() if isinstance(x, torch.Tensor)}
+    numbers = {name: x for name, x in operands.items() if not isinstance(x, torch.Tensor)}
     stored = torch.ops.kiln.matmul_epilogue(
         a,
         b,
         epilogue,
-        list(operands),
-        list(operands.values()),
+        [*tensors, *numbers],
+        list(tensors.values()),
         out_dtype=out_dtype,
         numerics=numerics,
         scale_a=scale_a,
         scale_b=scale_b,
+        numbers=list(numbers.values()),
     )
     return stored[0] if names == ["d"] else dict(zip(names, stored))
 
@@ -329,8 +332,10 @@ def _matmul_epilogue(
     numerics: str = "ieee",
     scale_a: Optional[torch.Tensor] = None,
     scale_b: Optional[torch.Tensor] = None,
+    numbers: Sequence[float] = (),
 ) -> List[torch.Tensor]:
-    named: Dict[str, Any] = {name: x.detach() for name, x in zip(names, operands)}
+    given: List[Any] = [*(x.detach() for x in operands), *numbers]
+    named: Dict[str, Any] = dict(zip(names, given))
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if scale is not None:
             named[name] = scale.detach()
@@ -381,6 +386,7 @@ def _matmul_epilogue_shapes(
     numerics: str = "ieee",
     scale_a: Optional[torch.Tensor] = None,
     scale_b: Optional[torch.Tensor] = None,
+    numbers: Sequence[float] = (),
 ) -> List[torch.Tensor]:
     # Of one type: PyTorch multiplies no codes of two.
     product = torch.matmul(a.to(torch.float32), b.to(torch.float32))

@@ -120,6 +120,11 @@ def test_epilogues():
     torch.testing.assert_close(made["d"], product + 1)
     torch.testing.assert_close(made["z"], product.T.double(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(made["q"], (product * product).sum(1))
+    # Numbers, beside tensors in any order, and a tensor of one element.
+    made = kt.matmul_epilogue(x, w, "d=acc*s[]:host+b[n]*t[]", s=0.5, b=bias, t=2)
+    torch.testing.assert_close(made, product / 2 + bias * 2)
+    made = kt.matmul_epilogue(x, w, "d=acc*s[]:host", s=torch.tensor(0.5))
+    torch.testing.assert_close(made, product / 2)
     alone = kt.matmul_epilogue(x, w, "l[m]=logsumexp(acc)")
     torch.testing.assert_close(alone["l"], torch.logsumexp(product, 1))
     gate = kt.matmul_epilogue(x, w, "d=silu(acc0)*acc1")

@@ -55,6 +55,26 @@ def test_a_graph():
     assert_close(got, a @ b.T)
 
 
+def test_numbers_beside_a_product_are_of_the_call():
+    a, b, bias = tensors(torch.float32, (64, 96), (32, 96), (32,))
+    wanted = a.double() @ b.double().T
+    for scalar in ("s[]", "s[]:host", "s[]:bf16:host"):
+        got = kt.matmul_epilogue(a, b.T, f"d=acc*{scalar}+b[n]", s=0.5, b=bias)
+        assert_close(got, wanted / 2 + bias)
+    got = kt.matmul_epilogue(a, b.T, "d=acc-max[m](acc)*s[]:host", s=2)
+    assert_close(got, wanted - 2 * wanted.amax(1, keepdim=True))
+    on_gpu = torch.tensor(0.5, device="cuda")
+    assert_close(kt.matmul_epilogue(a, b.T, "d=acc*s[]", s=on_gpu), wanted / 2)
+
+    scale = torch.tensor(0.5)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = kt.matmul_epilogue(a, b.T, "d=acc*s[]:host", s=scale)
+    scale.fill_(8)  # the graph keeps what it was captured with
+    graph.replay()
+    assert_close(got, wanted / 2)
+
+
 def test_gradients():
     x, w, bias = tensors(torch.float32, (32, 64), (48, 64), (48,), grad=True)
     kt.linear(x, w, bias, "silu").square().sum().backward()

@@ -68,16 +68,17 @@ TEST_F(HipEngine, ScalarsOfTheHostAreReadByTheCall) {
     std::uint16_t u = float_to_bf16(-1);
     const auto operands = gemm.epilogue.expression.operands();
     for (std::size_t i = 0; i < operands.size(); ++i)
-      extra.at(i) = operands[i].name == "s"   ? static_cast<const void*>(&s)
-                    : operands[i].name == "t" ? static_cast<const void*>(&t)
-                                              : &u;
+      extra.at(i) = operands[i].dtype == fp64   ? static_cast<const void*>(&t)
+                    : operands[i].dtype == bf16 ? static_cast<const void*>(&u)
+                                                : &s;
     const Operands call{.a = numbers, .b = numbers + 256, .d = d, .extra = extra};
     const auto plan = engine->plan(gemm);
     ASSERT_TRUE(plan) << plan.error().message;
     const gpu::Guest guest(*device);
     for (const float factor : {0.5F, 2.0F}) {
       s = factor;
-      ASSERT_TRUE(plan->run(call)) << epilogue;
+      const Status ran = plan->run(call);
+      ASSERT_TRUE(ran) << epilogue << ": " << ran.error().message;
       s = 0;  // what the call was given counts
       ASSERT_EQ(device->driver().cuCtxSynchronize(), gpu::kSuccess);
       for (int i = 0; i < 4; ++i)
