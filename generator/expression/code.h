@@ -138,6 +138,9 @@ void add_values(TemplateValues& to, const Expression& expression);
 /// Whether one of the functions is made of e^x.
 bool uses_exponential(const Expression& expression);
 
+/// Whether a value is operand i: a half has those of the other one too.
+bool reads(const Program& program, std::size_t i);
+
 /// About how many instructions of a GPU's thread an element takes, with loads and stores beside D.
 double work_of(const Expression& expression);
 

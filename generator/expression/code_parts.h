@@ -112,9 +112,6 @@ std::string ld_of(std::size_t i, const Dialect& dialect);
 /// The statement that loads operand i.
 std::string load(const Program& program, std::size_t i, const Dialect& dialect);
 
-/// Whether a value is operand i: a half has those of the other one too.
-bool reads(const Program& program, std::size_t i);
-
 /// Statements that load the operands.
 std::string loads(const Program& program, const Dialect& dialect);
 

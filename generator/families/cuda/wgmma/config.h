@@ -31,7 +31,7 @@ struct CudaWgmma {
   bool alternate = false;   // promote: the two warpgroups of a tile take turns at the tensor cores
   bool tma_scales = false;  // scales of blocks along k are brought by the copy engine
   bool gather = false;      // rows of A by index are copied as they are needed, not packed first
-  bool bring = false;       // matrices that an expression reads come through the ring
+  bool bring = false;       // matrices that an expression reads are copied while k is multiplied
   auto operator<=>(const CudaWgmma&) const = default;
 
   static constexpr auto fields() {

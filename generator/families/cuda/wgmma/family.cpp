@@ -234,10 +234,8 @@ constexpr Rule<CudaWgmma, WgmmaSizes> kRules[] = {
               (cuda::scales_may_be_copied(p.gemm) && !c.swap && c.sharing == Sharing::tiles);
      }},
     {"bring=1 needs sharing=tiles, gather=0 and one to three matrices of D's shape that the "
-     "epilogue "
-     "reads, whose lines begin at multiples of 16 bytes and of which a place of the ring holds "
-     "some "
-     "turns of a tile; no lists, no scales of blocks, no columns beside groups of rows",
+     "epilogue reads, whose lines begin at multiples of 16 bytes and of which a place of the ring "
+     "holds some turns of a tile; no lists, no scales of blocks, no columns beside groups of rows",
      [](const Problem& p, const DeviceCaps&, const CudaWgmma& c, const WgmmaSizes& w) {
        return !c.bring || cuda::may_bring(p.gemm, c, w);
      }},

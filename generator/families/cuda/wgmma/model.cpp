@@ -45,7 +45,7 @@ constexpr double kShownPingpong = 0.5, kShown = 1.1;  // of it, before another t
 /// Instructions a cycle of a quarter of an SM that finish sums: of two warpgroups' warps beside
 /// each other, of one's [trial].
 constexpr double kFinishRate = 0.9, kFinishRateOfOne = 0.6;
-constexpr double kWaitOfTurn = 600;    // cycles until a turn's matrices are there [measured]
+constexpr double kWaitOfTurn = 600;    // cycles until a turn's matrices are there [trial]
 constexpr double kShownBeside = 0.1;   // of what another warpgroup's products could hide [trial]
 constexpr double kStreamTurns = 1.27;  // stream-K by turns, where tiles end within k [fit]
 constexpr double kStreamRound = 0.1;   // of a tile, for the uneven end of stream-K [trial]

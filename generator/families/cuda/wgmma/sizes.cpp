@@ -337,7 +337,7 @@ std::vector<BroughtMatrix> brought_matrices(const Gemm& g) {
   std::vector<BroughtMatrix> all;
   for (std::size_t i = 0; i < x.operands().size(); ++i) {
     const ExtraOperand& operand = x.operands()[i];
-    if (!expression::is_matrix(operand)) continue;
+    if (!expression::is_matrix(operand) || !expression::reads(*x.program(), i)) continue;
     const Operand which =
         arguments.empty() ? kOperands[index_of(Operand::x0) + i] : Operand::residual;
     all.push_back({i, which, types[i], operand.index.back() == Index::n});

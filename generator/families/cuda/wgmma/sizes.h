@@ -86,7 +86,7 @@ bool rolls(const Gemm& gemm, const CudaWgmma& config);
 /// before they are there; its turns then stand one behind the other.
 bool loads_ahead(const Gemm& gemm, const CudaWgmma& config, const WgmmaSizes& sizes);
 
-/// A matrix of D's shape that an expression reads.
+/// A matrix of D's shape that an expression reads, not only a step behind it.
 struct BroughtMatrix {
   std::size_t place;  // among the expression's operands
   Operand which;

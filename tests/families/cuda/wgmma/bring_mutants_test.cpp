@@ -39,6 +39,10 @@ const Base kRows{"bring_rows", "sm_90a",
 const Base kAnywhere{"bring_anywhere", "sm_90a",
                      "bf16 N T 200 250 128 ldd=256 align=16 epilogue=d=gelu(acc)*r[m,n]:ld=256",
                      CudaWgmma{.left = 128, .right = 128, .stages = 3, .bring = true}};
+/// The first matrix is read behind the reductions alone, and does not come.
+const Base kBehind{"bring_behind", "sm_90a",
+                   "bf16 N T 136 128 128 align=16 epilogue=d=z[m,n]*max[m](acc*r[m,n])",
+                   CudaWgmma{.left = 128, .right = 128, .stages = 3, .bring = true}};
 const Base kGated{"bring_gated", "sm_90a",
                   "bf16 N T 200 136 128 gate=silu epilogue=residual align=16",
                   CudaWgmma{.left = 128, .right = 128, .stages = 3, .bring = true}};
@@ -101,14 +105,16 @@ const std::vector<Mutant> kMutants{
 TEST(BringMutants, AreCaught) { test::expect_caught(kMutants); }
 
 TEST(BringMutants, UnchangedKernelsAreClean) {
-  test::expect_clean({&kRing, &kSwapped, &kPingpong, &kRows, &kAnywhere, &kGated});
+  test::expect_clean({&kRing, &kSwapped, &kPingpong, &kRows, &kAnywhere, &kBehind, &kGated});
 }
 
 TEST(Brought, DrawnConfigsAreRight) {
-  constexpr std::array kEpilogues{
-      "residual", "epilogue=d=gelu(acc+b[n])*r[m,n];q[m]=sum(acc*r[m,n])",
-      "epilogue=d=acc+r[n,m]:fp32*s[m,n]:fp16", "gate=silu epilogue=residual",
-      "epilogue=y[m,n]:fp16=acc*r[m,n];d=acc+s[m,n]*t[m,n]"};
+  constexpr std::array kEpilogues{"residual",
+                                  "epilogue=d=gelu(acc+b[n])*r[m,n];q[m]=sum(acc*r[m,n])",
+                                  "epilogue=d=acc+r[n,m]:fp32*s[m,n]:fp16",
+                                  "gate=silu epilogue=residual",
+                                  "epilogue=y[m,n]:fp16=acc*r[m,n];d=acc+s[m,n]*t[m,n]",
+                                  "epilogue=d=z[m,n]*max[m](acc*r[m,n])-s[m,n]"};
   const int configs = 6 * test::thorough();
   DeviceCaps device = caps_named("sm_90a").value();
   device.compute_units = 4;  // few: persistent blocks then take several tiles each
@@ -116,6 +122,7 @@ TEST(Brought, DrawnConfigsAreRight) {
   RecordProperty("seed", fmt::format("{}", seed));
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
+  int drawn = 0;
   for (int proven = 0; proven < configs; ++proven) {
     const std::string epilogue = kEpilogues[below(kEpilogues.size())];
     const std::string line = fmt::format(
@@ -129,6 +136,7 @@ TEST(Brought, DrawnConfigsAreRight) {
     for (const Config& config : space->legal)
       if (const auto c = config.if_is<CudaWgmma>(); c && c->bring) mine.push_back(config);
     if (mine.empty()) continue;  // column-major matrices of such an m, or tiles of few columns
+    ++drawn;
     const Config& config = mine[below(mine.size())];
     const std::string what = fmt::format("KILN_SEED={}: {} | {}", seed, line, text(config));
     const auto kernel = test::emulated_kernel(*gemm, device, config);
@@ -136,6 +144,7 @@ TEST(Brought, DrawnConfigsAreRight) {
     const Verdict verdict = test::verify_emulated(*gemm, *kernel, proven % 4 == 0 ? 0 : seed + 1);
     EXPECT_TRUE(verdict) << what << ": " << (verdict ? "" : verdict.error().detail);
   }
+  EXPECT_GE(drawn, configs / 2);
 }
 
 }  // namespace kiln::wgmma_bring_mutants_test
